@@ -1,0 +1,57 @@
+# Two commands do everything on a fresh Debian-like machine: `make serve` and `make test`.
+# The work is CMake's; this file only strings the steps together.
+
+BUILD   ?= build
+PORT    ?= 8080
+MODEL   ?=
+JOBS    ?= $(shell nproc)
+CMAKE_ARGS ?=
+
+.PHONY: help serve test build llama-server deps configure models quick bench clean
+
+help:
+	@echo "make serve         build, fetch a small model, serve it and show a cached second answer"
+	@echo "make test          build and run all tests"
+	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
+	@echo "make build         $(BUILD)/skippy only"
+	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"
+	@echo "make bench         the microbenchmarks of the cache core"
+	@echo "GPU builds: make build CMAKE_ARGS='-DGGML_CUDA=ON' (any ggml option passes through)"
+
+deps:
+	@tools/install_deps.sh
+
+configure: deps
+	@cmake -S . -B $(BUILD) -G Ninja $(CMAKE_ARGS) > $(BUILD).configure.log 2>&1 \
+	  || { tail -40 $(BUILD).configure.log; exit 1; }
+
+build: configure
+	cmake --build $(BUILD) -j $(JOBS) --target skippy
+
+llama-server: configure
+	cmake --build $(BUILD) -j $(JOBS) --target reference-server
+
+models: deps
+	@tools/fetch_models.py
+
+serve: build
+	@tools/demo_serve.sh $(BUILD)/skippy $(PORT) $(MODEL)
+
+test: configure models
+	cmake --build $(BUILD) -j $(JOBS)
+	@tools/python_env.sh $(BUILD)/venv
+	ctest --test-dir $(BUILD) --output-on-failure
+
+quick: deps
+	@cmake -S . -B $(BUILD)-quick -G Ninja -DSKIPPY_LLAMA=OFF > $(BUILD)-quick.configure.log 2>&1 \
+	  || { tail -40 $(BUILD)-quick.configure.log; exit 1; }
+	cmake --build $(BUILD)-quick -j $(JOBS)
+	ctest --test-dir $(BUILD)-quick --output-on-failure
+
+bench: deps
+	cmake -S . -B $(BUILD)-bench -G Ninja -DSKIPPY_LLAMA=OFF -DSKIPPY_BENCH=ON -DSKIPPY_TESTS=OFF
+	cmake --build $(BUILD)-bench -j $(JOBS) --target cache_bench
+	$(BUILD)-bench/bench/micro/cache_bench
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-quick $(BUILD)-bench $(BUILD)*.configure.log
