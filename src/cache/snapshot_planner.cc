@@ -1,0 +1,80 @@
+#include "skippy/snapshot_planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace skippy {
+namespace {
+
+// The last message starts are kept one by one: an edit or a retry of the last exchange resumes there.
+constexpr std::size_t kLastMessageStarts = 3;
+
+class Planner {
+ public:
+  explicit Planner(const SnapshotPlanInput& input) : input_(input) {}
+
+  std::vector<Pos> Plan() {
+    AddMessageStarts();
+    for (const Pos junction : input_.junctions) Add(junction);
+    Add(input_.prompt_end);
+    Normalise();
+    AddSpacing();
+    Normalise();
+    return std::move(plan_);
+  }
+
+ private:
+  void Add(Pos p) {
+    if (input_.grid_only && p != input_.prompt_end) p = input_.grid > 0 ? p - p % input_.grid : 0;
+    if (p > input_.resume && p <= input_.prompt_end) plan_.push_back(p);
+  }
+
+  void Normalise() {
+    std::sort(plan_.begin(), plan_.end());
+    plan_.erase(std::unique(plan_.begin(), plan_.end()), plan_.end());
+  }
+
+  void AddMessageStarts() {
+    const auto starts = input_.message_starts;
+    const auto first = std::find_if(starts.begin(), starts.end(), [](Pos p) { return p > 0; });
+    if (first != starts.end()) Add(*first);
+    std::size_t kept = 0;
+    std::uint64_t next_distance = 0;  // 64 bits: twice a distance may pass the range of Pos
+    for (auto it = starts.rbegin(); it != starts.rend(); ++it) {
+      if (*it >= input_.prompt_end) continue;
+      const std::uint64_t distance = input_.prompt_end - *it;
+      if (kept >= kLastMessageStarts && distance < next_distance) continue;
+      Add(*it);
+      ++kept;
+      next_distance = 2 * distance;
+    }
+  }
+
+  // Spacing points too near to a better one are left out: a chunk boundary costs a pass, a snapshot bytes.
+  void AddSpacing() {
+    if (input_.spacing == 0) return;
+    std::uint64_t step = input_.spacing;
+    if (input_.grid > 0) step = (step + input_.grid - 1) / input_.grid * input_.grid;
+    const std::vector<Pos> chosen = plan_;
+    auto near = chosen.begin();
+    for (std::uint64_t p = (input_.resume / step + 1) * step; p < input_.prompt_end; p += step) {
+      while (near != chosen.end() && *near < p) ++near;
+      const bool after = near != chosen.end() && (*near - p) * 2 < step;
+      const bool before = near != chosen.begin() && (p - *(near - 1)) * 2 < step;
+      if (!after && !before) plan_.push_back(static_cast<Pos>(p));
+    }
+  }
+
+  const SnapshotPlanInput& input_;
+  std::vector<Pos> plan_;
+};
+
+}  // namespace
+
+std::vector<Pos> PlanSnapshots(const SnapshotPlanInput& input) {
+  if (input.resume >= input.prompt_end) return {};
+  return Planner(input).Plan();
+}
+
+}  // namespace skippy
