@@ -1,0 +1,469 @@
+#include "llama/llama_runtime.h"
+
+#include <fmt/format.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "llama/context_params.h"
+#include "llama/log_hook.h"
+#include "llama/memory_layout.h"
+
+namespace skippy::llama {
+namespace {
+
+struct ContextFree {
+  void operator()(llama_context* context) const { llama_free(context); }
+};
+using ContextPtr = std::unique_ptr<llama_context, ContextFree>;
+
+struct Lane {
+  Pos end = 0;
+  Pos window_from = 0;  // window rows before this were never imported
+  bool broken = false;  // after a failed decode, until cleared
+};
+
+class LlamaRuntime final : public runtime::Runtime {
+ public:
+  LlamaRuntime(const Model& model, const RuntimeOptions& options, ContextPtr context);
+
+  const runtime::RuntimeInfo& info() const override { return info_; }
+  Status Decode(std::span<const runtime::DecodeItem> items) override;
+  std::span<const float> Logits(std::size_t item) override;
+  Pos End(SeqId lane) const override { return Known(lane) ? lanes_[lane.value].end : 0; }
+  Pos WindowHeldFrom(SeqId lane) const override;
+  bool Truncate(SeqId lane, Pos end) override;
+  void Clear(SeqId lane) override;
+  Status Copy(SeqId from, SeqId to) override;
+  Status ExportRows(SeqId lane, Component component, PosRange positions, MutableByteSpan out) override;
+  Status ExportSnapshot(SeqId lane, MutableByteSpan out) override;
+  Status Import(const runtime::ImportRequest& request) override;
+  Result<std::vector<AdapterIdentity>> ResolveAdapters(
+      std::span<const std::pair<std::uint32_t, float>> adapters) const override;
+  Status UseAdapters(std::span<const std::pair<std::uint32_t, float>> adapters) override;
+
+ private:
+  bool Known(SeqId lane) const { return lane.value < lanes_.size(); }
+  Status CheckLane(SeqId lane) const;
+  Status CheckItems(std::span<const runtime::DecodeItem> items) const;
+  void FillBatch(std::span<const runtime::DecodeItem> items);
+  Status Run(std::span<const runtime::DecodeItem> items);
+  Pos RingHeldFrom(SeqId lane) const;
+  bool InPlace(SeqId lane, PosRange positions) const;
+  Status CheckImport(const runtime::ImportRequest& request) const;
+  Status CheckSlices(std::span<const RowSlice> slices, std::uint64_t row_bytes, PosRange needed,
+                     const char* what) const;
+  Status ImportChecked(const runtime::ImportRequest& request);
+  void ClaimAll(SeqId lane, Pos end, TokenSpan tokens);
+  Status CopyChecked(SeqId from, SeqId to);
+
+  const Model& model_;
+  ContextPtr context_;
+  MemoryLayout layout_;
+  runtime::RuntimeInfo info_;
+  std::vector<Lane> lanes_;
+
+  // The batch in the form that llama_decode wants; reused.
+  std::vector<llama_token> tokens_;
+  std::vector<llama_pos> positions_;
+  std::vector<std::int32_t> sequence_counts_;
+  std::vector<llama_seq_id> sequences_;
+  std::vector<llama_seq_id*> sequence_pointers_;
+  std::vector<std::int8_t> wants_logits_;
+  std::vector<std::int32_t> logits_rows_;  // of each item of the last Decode; -1: not wanted
+};
+
+LlamaRuntime::LlamaRuntime(const Model& model, const RuntimeOptions& options, ContextPtr context)
+    : model_(model),
+      context_(std::move(context)),
+      layout_(InspectMemory(context_.get(), *model.raw())),
+      lanes_(options.lanes) {
+  info_.shape = layout_.shape;
+  info_.policy = layout_.policy;
+  info_.policy_reason = layout_.reason;
+  info_.lanes = options.lanes;
+  info_.context = llama_n_ctx_seq(context_.get());
+  info_.chunk = options.chunk;
+  info_.vocab = static_cast<std::uint32_t>(llama_vocab_n_tokens(model.vocab()));
+  info_.identity = RuntimeIdentity(model, options, info_.context);
+}
+
+Status LlamaRuntime::CheckLane(SeqId lane) const {
+  if (!Known(lane))
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("lane {} does not exist: there are {}", lane.value, lanes_.size()));
+  if (lanes_[lane.value].broken)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("lane {} was not cleared after an error", lane.value));
+  return {};
+}
+
+Status LlamaRuntime::CheckItems(std::span<const runtime::DecodeItem> items) const {
+  if (items.empty()) return Err(ErrorCode::kInvalidArgument, "decode: no items");
+  if (items.size() > lanes_.size())
+    return Err(ErrorCode::kInvalidArgument, "decode: more items than lanes");
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const runtime::DecodeItem& item = items[i];
+    SKIPPY_RETURN_IF_ERROR(CheckLane(item.lane));
+    for (std::size_t j = 0; j < i; ++j)
+      if (items[j].lane == item.lane)
+        return Err(ErrorCode::kInvalidArgument, fmt::format("decode: lane {} twice", item.lane.value));
+    const std::size_t most = items.size() == 1 ? info_.chunk : 1;
+    if (item.tokens.empty() || item.tokens.size() > most)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("decode: {} tokens for one item, must be 1..{}", item.tokens.size(), most));
+    if (item.pos != lanes_[item.lane.value].end)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("decode: position {} in lane {}, which ends at {}", item.pos, item.lane.value,
+                             lanes_[item.lane.value].end));
+    if (item.tokens.size() > info_.context - item.pos)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("decode: {} positions in a lane of {}", item.pos + item.tokens.size(),
+                             info_.context));
+    for (const Token token : item.tokens)
+      if (token < 0 || static_cast<std::uint32_t>(token) >= info_.vocab)
+        return Err(ErrorCode::kInvalidArgument,
+                   fmt::format("token {} is not in the vocabulary of {} tokens", token, info_.vocab));
+  }
+  return {};
+}
+
+void LlamaRuntime::FillBatch(std::span<const runtime::DecodeItem> items) {
+  tokens_.clear();
+  positions_.clear();
+  sequences_.clear();
+  wants_logits_.clear();
+  logits_rows_.clear();
+  for (const runtime::DecodeItem& item : items) {
+    tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
+    for (Pos i = 0; i < item.tokens.size(); ++i) positions_.push_back(static_cast<llama_pos>(item.pos + i));
+    sequences_.resize(tokens_.size(), static_cast<llama_seq_id>(item.lane.value));
+    wants_logits_.resize(tokens_.size(), 0);
+    wants_logits_.back() = item.want_logits ? 1 : 0;
+    logits_rows_.push_back(item.want_logits ? static_cast<std::int32_t>(tokens_.size()) - 1 : -1);
+  }
+  sequence_counts_.assign(tokens_.size(), 1);
+  sequence_pointers_.clear();
+  for (llama_seq_id& sequence : sequences_) sequence_pointers_.push_back(&sequence);
+}
+
+Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
+  ClearErrors();
+  const llama_batch batch{.n_tokens = static_cast<std::int32_t>(tokens_.size()),
+                          .token = tokens_.data(),
+                          .embd = nullptr,
+                          .pos = positions_.data(),
+                          .n_seq_id = sequence_counts_.data(),
+                          .seq_id = sequence_pointers_.data(),
+                          .logits = wants_logits_.data()};
+  const std::int32_t code = llama_decode(context_.get(), batch);
+  if (code == 1)
+    return Err(ErrorCode::kResourceExhausted, fmt::format("llama.cpp found no cells: {}", ErrorLines()));
+  if (code == 2) return Err(ErrorCode::kCancelled, "llama.cpp was asked to stop");
+  if (code != 0)
+    return Err(code == -1 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal,
+               fmt::format("llama.cpp failed to decode ({}): {}", code, ErrorLines()));
+  for (const runtime::DecodeItem& item : items)
+    if (!InPlace(item.lane, {item.pos, item.pos + static_cast<Pos>(item.tokens.size())}))
+      return Err(ErrorCode::kInternal,
+                 fmt::format("llama.cpp put positions [{}, {}) of lane {} into unexpected cells", item.pos,
+                             item.pos + item.tokens.size(), item.lane.value));
+  return {};
+} catch (const std::exception& error) {
+  return Err(ErrorCode::kInternal, fmt::format("llama.cpp failed to decode: {}", error.what()));
+}
+
+Status LlamaRuntime::Decode(std::span<const runtime::DecodeItem> items) {
+  logits_rows_.clear();
+  SKIPPY_RETURN_IF_ERROR(CheckItems(items));
+  FillBatch(items);
+  if (auto status = Run(items); !status) {
+    logits_rows_.clear();
+    for (const runtime::DecodeItem& item : items) lanes_[item.lane.value].broken = true;
+    return status;
+  }
+  for (const runtime::DecodeItem& item : items)
+    lanes_[item.lane.value].end = item.pos + static_cast<Pos>(item.tokens.size());
+  return {};
+}
+
+std::span<const float> LlamaRuntime::Logits(std::size_t item) {
+  if (item >= logits_rows_.size() || logits_rows_[item] < 0) return {};
+  const float* logits = llama_get_logits_ith(context_.get(), logits_rows_[item]);
+  if (logits == nullptr) return {};
+  return {logits, info_.vocab};
+}
+
+Pos LlamaRuntime::RingHeldFrom(SeqId lane) const {
+  const Pos end = lanes_[lane.value].end;
+  const Pos overwritten = end > layout_.window->cells() ? end - layout_.window->cells() : 0;
+  return std::max(lanes_[lane.value].window_from, overwritten);
+}
+
+Pos LlamaRuntime::WindowHeldFrom(SeqId lane) const {
+  return Known(lane) && info_.shape.HasWindow() ? RingHeldFrom(lane) : 0;
+}
+
+bool LlamaRuntime::InPlace(SeqId lane, PosRange positions) const {
+  for (const CellCache& cache : layout_.kv)
+    if (!cache.InPlace(lane, positions)) return false;
+  if (layout_.window && !layout_.window->InPlace(lane, positions)) return false;
+  return !layout_.recurrent || layout_.recurrent->InPlace(lane, positions.end);
+}
+
+bool LlamaRuntime::Truncate(SeqId lane, Pos end) {
+  if (!CheckLane(lane)) return false;
+  Lane& state = lanes_[lane.value];
+  if (end == state.end) return true;
+  if (end > state.end) return false;
+  if (end == 0) {
+    Clear(lane);
+    return true;
+  }
+  if (info_.policy == PayloadPolicy::kOff || info_.shape.HasSnapshot()) return false;
+  if (layout_.window && info_.shape.HasWindow() && RingHeldFrom(lane) > info_.shape.WindowBegin(end))
+    return false;
+  if (layout_.window) {
+    // Read before the cut: what the ring still holds depends on the old end.
+    state.window_from = RingHeldFrom(lane);
+    layout_.window->CutRing(lane, end, state.end);
+  }
+  for (CellCache& cache : layout_.kv) cache.Drop(lane, end);
+  if (layout_.recurrent) layout_.recurrent->MoveTo(lane, end);
+  state.end = end;
+  state.broken = !InPlace(lane, {0, end});
+  return !state.broken;
+}
+
+void LlamaRuntime::Clear(SeqId lane) {
+  if (!Known(lane)) return;
+  llama_memory_seq_rm(llama_get_memory(context_.get()), static_cast<llama_seq_id>(lane.value), -1, -1);
+  lanes_[lane.value] = Lane{};
+}
+
+Status LlamaRuntime::ExportRows(SeqId lane, Component component, PosRange positions, MutableByteSpan out) {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  const bool window = component == Component::kWindow;
+  const std::uint64_t row_bytes = window                           ? info_.shape.window_row_bytes
+                                  : component == Component::kKv ? info_.shape.kv_row_bytes
+                                                                : 0;
+  if (row_bytes == 0) return Err(ErrorCode::kUnsupported, "export: this model has no such rows");
+  const Pos held_from = window ? RingHeldFrom(lane) : 0;
+  if (positions.empty() || positions.begin < held_from || positions.end > End(lane))
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("export: rows [{}, {}) of lane {}, which holds [{}, {})", positions.begin,
+                           positions.end, lane.value, held_from, End(lane)));
+  if (out.size() != positions.size() * row_bytes)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("export: {} bytes for {} rows of {}", out.size(), positions.size(), row_bytes));
+  llama_synchronize(context_.get());
+  if (window) {
+    layout_.window->Read(lane, positions, 0, out);
+    return {};
+  }
+  std::size_t prefix = 0;
+  for (const CellCache& cache : layout_.kv) {
+    cache.Read(lane, positions, prefix, out);
+    prefix += cache.row_bytes();
+  }
+  return {};
+}
+
+Status LlamaRuntime::ExportSnapshot(SeqId lane, MutableByteSpan out) {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  if (!info_.shape.HasSnapshot()) return Err(ErrorCode::kUnsupported, "export: this model has no snapshots");
+  if (out.size() != info_.shape.snapshot_bytes)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("export: {} bytes for a snapshot of {}", out.size(), info_.shape.snapshot_bytes));
+  if (End(lane) == 0)
+    return Err(ErrorCode::kInvalidArgument, fmt::format("export: lane {} is empty", lane.value));
+  llama_synchronize(context_.get());
+  if (!layout_.recurrent->Export(lane, out))
+    return Err(ErrorCode::kInternal, fmt::format("export: lane {} has no recurrent state", lane.value));
+  return {};
+}
+
+Status LlamaRuntime::CheckSlices(std::span<const RowSlice> slices, std::uint64_t row_bytes, PosRange needed,
+                                 const char* what) const {
+  if (row_bytes == 0) {
+    if (slices.empty()) return {};
+    return Err(ErrorCode::kInvalidArgument, fmt::format("import: this model has no {} rows", what));
+  }
+  if (slices.empty() && needed.empty()) return {};
+  if (slices.empty() || slices.front().positions.begin > needed.begin ||
+      slices.back().positions.end != needed.end)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("import: {} rows do not cover [{}, {})", what, needed.begin, needed.end));
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const RowSlice& slice = slices[i];
+    if (slice.positions.empty() || (i > 0 && slice.positions.begin != slices[i - 1].positions.end))
+      return Err(ErrorCode::kInvalidArgument, fmt::format("import: {} rows have a gap or overlap", what));
+    if (slice.first_row > slice.block_rows || slice.positions.size() > slice.block_rows - slice.first_row ||
+        slice.block.size() != slice.block_rows * row_bytes)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("import: a {} block of {} bytes does not hold rows [{}, {}) of {} with {} bytes each",
+                             what, slice.block.size(), slice.first_row, slice.first_row + slice.positions.size(),
+                             slice.block_rows, row_bytes));
+  }
+  return {};
+}
+
+Status LlamaRuntime::CheckImport(const runtime::ImportRequest& request) const {
+  if (info_.policy == PayloadPolicy::kOff) return Err(ErrorCode::kUnsupported, info_.policy_reason);
+  if (request.end > info_.context)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("import: {} positions into a lane of {}", request.end, info_.context));
+  if (request.tokens.size() != request.end)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("import: {} tokens for {} positions", request.tokens.size(), request.end));
+  const MemoryShape& shape = info_.shape;
+  SKIPPY_RETURN_IF_ERROR(CheckSlices(request.kv, shape.kv_row_bytes, {0, request.end}, "KV"));
+  SKIPPY_RETURN_IF_ERROR(CheckSlices(request.window, shape.window_row_bytes,
+                                     {shape.WindowBegin(request.end), request.end}, "window"));
+  if (layout_.window && !request.window.empty() &&
+      request.end - request.window.front().positions.begin > layout_.window->cells())
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("import: more window rows than the {} that fit", layout_.window->cells()));
+  if (request.snapshot.size() != (request.end > 0 ? shape.snapshot_bytes : 0))
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("import: {} bytes for a snapshot of {}", request.snapshot.size(),
+                           shape.snapshot_bytes));
+  return {};
+}
+
+void LlamaRuntime::ClaimAll(SeqId lane, Pos end, TokenSpan tokens) {
+  for (CellCache& cache : layout_.kv) cache.Claim(lane, {0, end}, tokens);
+  if (!layout_.window) return;
+  // All that a cold run would still have in its cells, so that llama.cpp goes on where a cold run does; rows
+  // before the window are masked, whatever they contain.
+  const Pos cells = layout_.window->cells();
+  layout_.window->Claim(lane, {end > cells ? end - cells : 0, end}, tokens);
+}
+
+Status LlamaRuntime::ImportChecked(const runtime::ImportRequest& request) try {
+  if (request.end == 0) return {};
+  const SeqId lane = request.lane;
+  ClaimAll(lane, request.end, request.tokens);
+  std::size_t prefix = 0;
+  for (CellCache& cache : layout_.kv) {
+    cache.Write(lane, request.kv, prefix);
+    prefix += cache.row_bytes();
+  }
+  if (layout_.window) layout_.window->Write(lane, request.window, 0);
+  if (layout_.recurrent && !layout_.recurrent->Import(lane, request.end, request.snapshot))
+    return Err(ErrorCode::kInternal, "import: llama.cpp found no row for the recurrent state");
+  if (!InPlace(lane, {0, request.end}))
+    return Err(ErrorCode::kInternal,
+               fmt::format("import: lane {} does not hold [0, {}) afterwards", lane.value, request.end));
+  lanes_[lane.value].end = request.end;
+  lanes_[lane.value].window_from = request.window.empty() ? 0 : request.window.front().positions.begin;
+  return {};
+} catch (const std::exception& error) {
+  return Err(ErrorCode::kInternal, fmt::format("import: {}", error.what()));
+}
+
+Status LlamaRuntime::Import(const runtime::ImportRequest& request) {
+  if (!Known(request.lane))
+    return Err(ErrorCode::kInvalidArgument, fmt::format("lane {} does not exist", request.lane.value));
+  llama_synchronize(context_.get());
+  Clear(request.lane);
+  SKIPPY_RETURN_IF_ERROR(CheckImport(request));
+  auto status = ImportChecked(request);
+  if (!status) Clear(request.lane);
+  return status;
+}
+
+Status LlamaRuntime::CopyChecked(SeqId from, SeqId to) try {
+  const Lane source = lanes_[from.value];
+  std::vector<Token> tokens(source.end, 0);
+  if (!layout_.kv.empty())
+    for (Pos p = 0; p < source.end; ++p) tokens[p] = layout_.kv.front().TokenAt(from, p);
+  ClaimAll(to, source.end, tokens);
+  for (CellCache& cache : layout_.kv) cache.Copy(from, to, {0, source.end});
+  if (layout_.window) layout_.window->Copy(from, to, {RingHeldFrom(from), source.end});
+  if (layout_.recurrent) {
+    std::vector<std::byte> state(layout_.recurrent->bytes());
+    if (!layout_.recurrent->Export(from, state) || !layout_.recurrent->Import(to, source.end, state))
+      return Err(ErrorCode::kInternal, "copy: the recurrent state could not be moved");
+  }
+  if (!InPlace(to, {0, source.end})) return Err(ErrorCode::kInternal, "copy: positions differ afterwards");
+  lanes_[to.value] = source;
+  return {};
+} catch (const std::exception& error) {
+  return Err(ErrorCode::kInternal, fmt::format("copy: {}", error.what()));
+}
+
+Status LlamaRuntime::Copy(SeqId from, SeqId to) {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(from));
+  SKIPPY_RETURN_IF_ERROR(CheckLane(to));
+  if (info_.policy == PayloadPolicy::kOff) return Err(ErrorCode::kUnsupported, info_.policy_reason);
+  if (from == to || End(to) != 0)
+    return Err(ErrorCode::kInvalidArgument, fmt::format("copy: lane {} is not empty", to.value));
+  if (End(from) == 0) return {};
+  llama_synchronize(context_.get());
+  auto status = CopyChecked(from, to);
+  if (!status) Clear(to);
+  return status;
+}
+
+Result<std::vector<AdapterIdentity>> LlamaRuntime::ResolveAdapters(
+    std::span<const std::pair<std::uint32_t, float>> adapters) const {
+  std::vector<std::pair<std::uint32_t, float>> wanted(adapters.begin(), adapters.end());
+  std::sort(wanted.begin(), wanted.end());
+  std::vector<AdapterIdentity> identities;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto& [index, scale] = wanted[i];
+    if (index >= model_.adapters().size())
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("adapter {} does not exist: {} are loaded", index, model_.adapters().size()));
+    if (i > 0 && wanted[i - 1].first == index)
+      return Err(ErrorCode::kInvalidArgument, fmt::format("adapter {} is named twice", index));
+    if (!std::isfinite(scale))
+      return Err(ErrorCode::kInvalidArgument, fmt::format("adapter {}: scale is not a number", index));
+    if (scale != 0.0F) identities.push_back({model_.adapters()[index].content, scale});
+  }
+  return identities;
+}
+
+Status LlamaRuntime::UseAdapters(std::span<const std::pair<std::uint32_t, float>> adapters) try {
+  SKIPPY_TRY([[maybe_unused]] const auto identities, ResolveAdapters(adapters));
+  std::vector<std::pair<std::uint32_t, float>> wanted(adapters.begin(), adapters.end());
+  std::sort(wanted.begin(), wanted.end());
+  std::vector<llama_adapter_lora*> raw;
+  std::vector<float> scales;
+  for (const auto& [index, scale] : wanted) {
+    if (scale == 0.0F) continue;
+    raw.push_back(model_.adapters()[index].raw);
+    scales.push_back(scale);
+  }
+  llama_set_adapters_lora(context_.get(), raw.data(), raw.size(), scales.data());
+  return {};
+} catch (const std::exception& error) {
+  return Err(ErrorCode::kInternal, fmt::format("adapters: {}", error.what()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model, const RuntimeOptions& options) try {
+  SKIPPY_TRY(const RuntimeOptions resolved, ResolveOptions(model, options));
+  const std::uint64_t needed = EstimateContextBytes(model, resolved);
+  const std::uint64_t available = AvailableBytes(model);
+  if (available > 0 && needed > available)
+    return Err(ErrorCode::kResourceExhausted,
+               fmt::format("a context of {} positions for {} lanes needs about {} bytes, {} are available",
+                           resolved.context, resolved.lanes, needed, available));
+  ClearErrors();
+  ContextPtr context(llama_init_from_model(model.raw(), ContextParams(resolved)));
+  if (!context)
+    return Err(ErrorCode::kResourceExhausted,
+               fmt::format("llama.cpp cannot create the context (about {} bytes needed, {} available): {}", needed,
+                           available, ErrorLines()));
+  return std::unique_ptr<runtime::Runtime>(
+      std::make_unique<LlamaRuntime>(model, resolved, std::move(context)));
+} catch (const std::exception& error) {
+  return Err(ErrorCode::kInternal, fmt::format("creating the context: {}", error.what()));
+}
+
+}  // namespace skippy::llama
