@@ -1,12 +1,13 @@
-// Engine: lanes, chunked prefill, restore, record, generate, cancel. The only place where cache and runtime
-// meet, and the only thread that touches either (invariant I9).
+// Engine: lanes, chunked prefill, restore, record, generate, cancel. The only place where cache and
+// runtime meet, and the only thread that touches either (invariant I9).
 //
-// Scheduling: each Step() admits waiting requests to free lanes, runs at most one prefill chunk and then one
-// decode pass over all generating lanes. So a long prefill delays the others' next token by at most one chunk,
-// and a new request's first chunk waits for at most one decode pass.
+// Scheduling: each Step() admits waiting requests to free lanes, runs at most one prefill chunk and
+// then one decode pass over all generating lanes. So a long prefill delays the others' next token
+// by at most one chunk, and a new request's first chunk waits for at most one decode pass.
 //
-// Requests that share a prefix: a request whose prompt has a longer common prefix with a prompt now being
-// prefilled than the cache can serve waits until that prefill has recorded the common boundary.
+// Requests that share a prefix: a request whose prompt has a longer common prefix with a prompt now
+// being prefilled than the cache can serve waits until that prefill has recorded the common
+// boundary.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,13 @@
 namespace skippy::engine {
 
 struct EngineOptions {
-  std::uint32_t max_queue = 64;          // waiting requests; beyond: kUnavailable (HTTP 429)
+  std::uint32_t max_queue = 64;  // waiting requests; beyond: kUnavailable (HTTP 429)
   Exactness exactness = Exactness::kToken;
   bool cache = true;
-  std::uint32_t snapshot_spacing = 512;  // recurrent: a snapshot at least every so many prompt tokens
+  std::uint32_t snapshot_spacing =
+      512;  // recurrent: a snapshot at least every so many prompt tokens
   bool share_prefill = true;
-  bool hot_lanes = true;                 // go on in a lane that still holds the conversation
+  bool hot_lanes = true;  // go on in a lane that still holds the conversation
 };
 
 struct LaneStatus {
@@ -43,16 +45,20 @@ struct LaneStatus {
   std::uint32_t generated = 0;
 };
 
+// Token counters are sums over the reports of requests that have ended: evaluated + cached_* ==
+// prompt_tokens.
 struct EngineStats {
   std::uint64_t requests = 0, finished = 0, cancelled = 0, failed = 0, rejected = 0;
   std::uint64_t prompt_tokens = 0, evaluated_tokens = 0, generated_tokens = 0;
   std::uint64_t cached_hot_tokens = 0, cached_warm_tokens = 0, cached_decoded_tokens = 0;
-  std::uint64_t hits_by_kind[4] = {};    // indexed by HitKind
+  std::uint64_t recomputed_tokens = 0;  // evaluated once more to recover from a fault; in no report
+  std::uint64_t hits_by_kind[4] = {};   // indexed by HitKind
   std::uint64_t restores = 0, restore_failures = 0, restored_bytes = 0;
-  std::uint64_t decode_calls = 0;        // forward passes
+  std::uint64_t records_failed = 0;  // an export or a commit failed; the requests went on
+  std::uint64_t decode_calls = 0;    // forward passes
   std::uint64_t shared_prefill_waits = 0;
   double prompt_seconds = 0, decode_seconds = 0, restore_seconds = 0;
-  std::uint32_t queued = 0, running = 0; // gauges
+  std::uint32_t queued = 0, running = 0;  // gauges
 };
 
 // What a lookup would do for a prompt, without doing it.
@@ -65,30 +71,37 @@ struct DryRun {
 
 class Engine {
  public:
-  // Both must outlive the engine. The engine owns their thread from Start() to Stop(); before and after,
-  // tests may drive Step() themselves.
-  Engine(const EngineOptions& options, runtime::Runtime& runtime, PrefixCache& cache, const Clock& clock);
+  // Both must outlive the engine. The engine owns their thread from Start() to Stop(); before and
+  // after, tests may drive Step() themselves.
+  Engine(const EngineOptions& options, runtime::Runtime& runtime, PrefixCache& cache,
+         const Clock& clock);
   ~Engine();  // stops
 
-  // Thread-safe. kInvalidArgument: empty prompt, prompt over the context (message has both numbers), token
-  // ids outside the vocabulary, unknown adapter. kUnavailable: queue full or stopping. On error the sink is
-  // not called. The sink is otherwise called until OnFinish.
+  // Thread-safe. kInvalidArgument: empty prompt, prompt over the context (message has both
+  // numbers), token ids outside the vocabulary, unknown adapter. kUnavailable: queue full or
+  // stopping. On error the sink is not called. The sink is otherwise called until OnFinish.
   Result<RequestId> Submit(GenerateRequest request);
   // Thread-safe, idempotent; takes effect within one chunk or step.
   void Cancel(RequestId id);
 
-  // Thread-safe: runs `fn` on the engine thread between two steps (inspection, clearing, self-check).
-  // When the engine is not started it runs at once on the caller's thread.
+  // Thread-safe: runs `fn` on the engine thread between two steps (inspection, clearing,
+  // self-check). When the engine is not started it runs at once on the caller's thread.
   void Call(const std::function<void(PrefixCache&, runtime::Runtime&)>& fn);
 
+  // Thread-safe: empties idle lanes, so that nothing is left to go on with (for resetting the
+  // cache).
+  void ForgetIdleLanes();
+
+  // Thread-safe; as of the last step.
   EngineStats Stats();
   std::vector<LaneStatus> Lanes();
+  // Thread-safe. What a lookup would do now; errors as Submit.
   Result<DryRun> Peek(TokenSpan prompt, const std::string& tenant_salt,
                       std::span<const std::pair<std::uint32_t, float>> adapters);
 
-  void Start();          // runs the loop on a thread of its own
-  void Stop();           // finishes nothing new: cancels all, joins
-  bool Step();           // one round; false: nothing to do
+  void Start();  // runs the loop on a thread of its own
+  void Stop();   // finishes nothing new: cancels all, joins
+  bool Step();   // one round; false: nothing to do
 
  private:
   class Impl;

@@ -18,12 +18,14 @@ namespace skippy::engine {
 enum class HitKind : std::uint8_t { kNone, kDecodedResult, kHot, kWarm };
 std::string_view HitKindName(HitKind kind);
 
-// How the prompt was served. cached + evaluated == prompt_tokens (invariant I8).
+// How the prompt was served. cached + evaluated == prompt_tokens (invariant I8). A request that
+// ended before its prompt was done (cancelled, failed) reports what it got through: the sum is then
+// smaller.
 struct PromptReport {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;
   std::uint32_t evaluated_tokens = 0;
-  std::uint32_t cached_hot = 0;    // by tier; sums to cached_tokens
+  std::uint32_t cached_hot = 0;  // by tier; sums to cached_tokens
   std::uint32_t cached_warm = 0;
   HitKind hit_kind = HitKind::kNone;
   MissReason miss_reason = MissReason::kNone;
@@ -31,8 +33,8 @@ struct PromptReport {
   double queue_ms = 0;
   double lookup_ms = 0;
   double restore_ms = 0;
-  double record_ms = 0;            // export and bookkeeping during prefill
-  double prompt_ms = 0;            // from admission to the first logits
+  double record_ms = 0;  // export and bookkeeping during prefill
+  double prompt_ms = 0;  // from admission to the first logits
 };
 
 enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
@@ -40,7 +42,7 @@ enum class FinishReason : std::uint8_t { kStop, kLength, kCancelled, kError };
 struct GenerationReport {
   PromptReport prompt;
   FinishReason finish = FinishReason::kStop;
-  std::optional<Error> error;      // exactly when finish == kError
+  std::optional<Error> error;  // exactly when finish == kError
   std::uint32_t generated_tokens = 0;
   double decode_ms = 0;
   SeqId lane{};
@@ -53,7 +55,8 @@ class GenerationSink {
   virtual ~GenerationSink() = default;
   // The prompt has been looked up (evaluated so far == 0) or advanced by a chunk.
   virtual void OnPromptProgress(const PromptReport& report, std::uint32_t processed) = 0;
-  // A token was sampled; logits are those it was sampled from. kStop ends the request without decoding it.
+  // A token was sampled; logits are those it was sampled from. kStop ends the request without
+  // decoding it.
   virtual Next OnToken(Token token, std::span<const float> logits) = 0;
   // Exactly once, last.
   virtual void OnFinish(const GenerationReport& report) = 0;
@@ -63,12 +66,12 @@ class GenerationSink {
 
 struct GenerateRequest {
   std::vector<Token> prompt;
-  std::vector<Pos> message_starts;   // positions where a message begins, ascending; may be empty
+  std::vector<Pos> message_starts;  // positions where a message begins, ascending; may be empty
   std::string tenant_salt;
   std::vector<std::pair<std::uint32_t, float>> adapters;
-  bool use_cache = true;             // false: no lookup, no record
+  bool use_cache = true;  // false: no lookup, no record
   bool allow_decoded_result = true;
-  std::uint32_t max_tokens = 0;      // 0: evaluate the prompt only
+  std::uint32_t max_tokens = 0;  // 0: evaluate the prompt only
   std::unique_ptr<runtime::Sampler> sampler;
   std::shared_ptr<GenerationSink> sink;
 };
