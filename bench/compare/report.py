@@ -1,0 +1,163 @@
+"""Tables from stored results, for the terminal and for the README. A table is (title, head, rows, notes)."""
+
+
+def tables(results):
+    """`results`: the stored runs, one a model."""
+    made = [tokens_table(run) for run in results] + [speed_table(run) for run in results]
+    made += [cost_table(run) for run in results] + [parity_table(run) for run in results]
+    return [table for table in made if table[2]]
+
+
+def missed(run):
+    """Names of the gates that were measured and not met."""
+    return [name for name, verdict in verdicts(run) if verdict == "MISSED"]
+
+
+def verdicts(run):
+    for name, scenario in run["scenarios"].items():
+        if "gate" in scenario:
+            yield name, _met(scenario["gate"]["met"])
+        for key, row in _rows(scenario):
+            yield f"{name}/{key}", row_verdict(row)
+            if "server_ms_target" in row:
+                yield f"{name}/{key}/server", _met(row["server_ms"] <= row["server_ms_target"])
+
+
+def row_verdict(row):
+    if row.get("refused"):
+        return "refused"
+    if "gate" in row:
+        return _met(row["gate"]["met"])
+    if "ratio" in row and "target" in row:
+        return _met(row["ratio"]["median"] >= row["target"])
+    return ""
+
+
+def tokens_table(run):
+    head = ["scenario", "requests", "prompt tokens", "ideal", "skippy", "llama-server", "llama-server, best settings",
+            "same answers", "gate"]
+    rows = []
+    for scenario in _of_group(run, "tokens"):
+        by_label = scenario.get("contestants") or {}
+        if not by_label:
+            rows.append([scenario["title"], *[""] * 7, scenario["status"]])
+            continue
+        first = next(iter(by_label.values()))["rounds"]
+        cells = [scenario["title"], str(first[0]["requests"]), _many(first, "prompt_tokens"), _many(first, "ideal")]
+        for label in head[4:7]:
+            rounds = by_label.get(label, {}).get("rounds")
+            cells.append(_ratio_cell([r["ratio"] for r in rounds]) if rounds else "")
+        answers = scenario.get("answers", {}).get("llama-server", {})
+        cells.append(f"{answers['equal']} of {answers['compared']}" if answers else "")
+        cells.append(_status(scenario, _met(scenario["gate"]["met"]) if "gate" in scenario else ""))
+        rows.append(cells)
+    notes = ["Prompt tokens evaluated, as a multiple of what a perfect prefix tree evaluates; 1.00 is the best possible. "
+             "Same answers: equal greedy answers to equal prompts, against llama-server."]
+    return (f"Tokens evaluated: {_model(run)}", head, rows, notes)
+
+
+def speed_table(run):
+    head = ["measured", "llama-server", "skippy", "times faster (spread)", "llama-server against itself", "gate"]
+    rows = []
+    for scenario in _of_group(run, "speed"):
+        for _, row in _rows(scenario):
+            unit = row["unit"]
+            ratio = "refused" if row["refused"] else \
+                f"{row['ratio']['median']:.2f} ({row['ratio']['low']:.2f} to {row['ratio']['high']:.2f})"
+            ours = f"{row['b']['median']:.2f} {unit}"
+            if "server_ms" in row:
+                ours += f" ({row['server_ms']:.2f} in the server)"
+            same = row["same_against_same"]
+            rows.append([row["title"], f"{row['a']['median']:.2f} {unit}", ours, ratio,
+                         f"{same['median']:.2f} ({same['low']:.2f} to {same['high']:.2f})",
+                         _status(scenario, row_verdict(row))])
+    notes = ["Medians over interleaved rounds (A, B, B, A). A ratio is refused when llama-server differs too much from "
+             "another instance of itself in the same minutes."]
+    return (f"Speed: {_model(run)}", head, rows, notes)
+
+
+def cost_table(run):
+    rows = []
+    for scenario in _of_group(run, "cost"):
+        for _, row in _rows(scenario):
+            rows.append([row["title"], row["value"], row["bound"], _status(scenario, row_verdict(row))])
+    return (f"What the cache costs: {_model(run)}", ["measured", "value", "bound", "gate"], rows, [])
+
+
+def parity_table(run):
+    rows = []
+    for scenario in _of_group(run, "parity"):
+        for row in scenario.get("rows", []):
+            at = row["first_difference"]
+            verdict = "equal" if at is None else f"parts at token {at}"
+            if at is not None and row["gap_there"] is not None:
+                verdict += f", runner-up {row['gap_there']:.2f} nats behind"
+            rows.append([str(row["prompt_tokens"]), str(row["compared"]), verdict])
+    return (f"Cold greedy answers, skippy against llama-server: {_model(run)}",
+            ["prompt tokens", "generated", "answers"], rows, [])
+
+
+def as_terminal(results):
+    parts = []
+    for title, head, rows, notes in tables(results):
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [head, *rows]]
+        parts.append("\n".join([title, *lines, *notes]))
+    for run in results:
+        parts += [f"{name}: {scenario['status']}: {scenario['error']}"
+                  for name, scenario in run["scenarios"].items() if "error" in scenario]
+        parts += [f"{name}: {reason}" for name, scenario in run["scenarios"].items()
+                  for reason in scenario.get("gate", {}).get("why_not", [])]
+        parts += [f"{name}/{key}: {row['refused']}" for name, scenario in run["scenarios"].items()
+                  for key, row in _rows(scenario) if row.get("refused")]
+    return "\n\n".join(parts)
+
+
+def as_markdown(results):
+    parts = []
+    for title, head, rows, notes in tables(results):
+        table = [head, ["---"] * len(head), *rows]
+        parts.append("\n".join([f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in table)]
+                               + ["", *notes] if notes else
+                               [f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in table)]))
+    parts += [provenance(run) for run in results]
+    return "\n\n".join(parts)
+
+
+def provenance(run):
+    m = run["machine"]
+    partial = "" if run["complete"] else " **Partial: the run was interrupted.**"
+    return (f"{_model(run)}: skippy {str(run['skippy']['commit'])[:10]}, {run['llama_server']['version']}; {m['cpu']}, "
+            f"{m['cores']} cores, {run['started'][:10]}; `{' '.join(run['command'])}`.{partial}")
+
+
+def _model(run):
+    model = run["model"]
+    return f"{model['file']}{' (synthetic weights)' if model['synthetic'] else ''}"
+
+
+def _of_group(run, group):
+    return [scenario for scenario in run["scenarios"].values() if scenario["group"] == group]
+
+
+def _rows(scenario):
+    rows = scenario.get("rows") or {}
+    return rows.items() if isinstance(rows, dict) else []
+
+
+def _many(rounds, key):
+    values = sorted({r[key] for r in rounds})
+    return str(values[0]) if len(values) == 1 else f"{values[0]} to {values[-1]}"
+
+
+def _ratio_cell(ratios):
+    low, high = min(ratios), max(ratios)
+    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+
+
+def _met(met):
+    return "met" if met else "MISSED"
+
+
+def _status(scenario, verdict):
+    return verdict if scenario["status"] == "done" else f"{verdict} {scenario['status']}".strip()

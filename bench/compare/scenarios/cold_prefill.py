@@ -1,0 +1,41 @@
+"""Prompts that were never sent before, one generated token: the price of having a cache when it does not help.
+
+Against llama-server as it comes, and against one without its own prompt cache, which then does nothing but compute.
+"""
+from duel import Duel
+from servers import BenchError
+from text import prompt_of
+
+NAME, GROUP, TITLE = "cold_prefill", "speed", "cold prefill"
+TARGET = 0.97
+NOISE_LIMIT = 0.03
+LENGTHS = (128, 512, 2048)
+TOKENS_A_SAMPLE = 2048
+
+
+def run(bench, result):
+    result["rows"] = {}
+    for label, baseline in (("", bench.baseline), (" --cache-ram 0", bench.without_cache(bench.baseline))):
+        with Duel(baseline, bench.ours, bench.settings_for(lanes=1, context=4096)) as duel:
+            result.setdefault("commands", {})[baseline.label + label] = duel.servers["a"].command
+            result["commands"][bench.ours.label] = duel.servers["b"].command
+            for length in LENGTHS:
+                timed = duel.time(_sample(bench, label, length), bench.rounds, NOISE_LIMIT, bench.progress)
+                name = f"{length}{label}"
+                result["rows"][name] = {"title": f"{TITLE}, {length} tokens{label and ', llama-server' + label}",
+                                        "unit": "ms", "target": TARGET, **timed}
+                bench.save()
+
+
+def _sample(bench, label, length):
+    repeats = max(1, TOKENS_A_SAMPLE // length)
+
+    def sample(server, key):
+        times = []
+        for i in range(repeats):
+            reply = server.complete(prompt_of(server, length, bench.seed, NAME, label, length, key, i))
+            if reply.evaluated < length - 8:
+                raise BenchError(f"{server.label}: a prompt meant to be cold had {reply.cached} cached tokens")
+            times.append(reply.total_ms)
+        return sum(times) / repeats
+    return sample
