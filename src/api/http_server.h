@@ -1,0 +1,42 @@
+// The HTTP side: sockets, keys, limits, and the routes behind them. Every answer of 400 and above has a JSON
+// body in the form of the API that was asked; no exception gets past here.
+//
+// Threads: Start and Stop from one thread; handlers run on a pool that grows with the number of clients.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/routes.h"
+#include "skippy/result.h"
+
+namespace skippy::api {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;                            // 0: a free one
+  std::vector<std::string> api_keys;          // empty: no key needed
+  std::size_t max_body_bytes = std::size_t{32} << 20U;
+  std::size_t max_threads = 512;              // connections served at once
+  int read_timeout_seconds = 600;
+};
+
+class HttpServer {
+ public:
+  // Binds at once, so that a taken port or a bad host is an error here (kInvalidArgument).
+  static Result<std::unique_ptr<HttpServer>> Bind(const HttpOptions& options, std::vector<Route> routes);
+  ~HttpServer();  // stops
+
+  int port() const;
+  void Start();   // serves on a thread of its own
+  void Stop();    // closes the listening socket, waits for handlers to return
+
+ private:
+  class Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace skippy::api
