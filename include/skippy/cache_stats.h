@@ -14,7 +14,7 @@ inline constexpr int kMissReasonCount = 8;
 struct CacheStats {
   // gauges
   std::uint64_t physical_bytes = 0;  // sum of live blocks, each counted once
-  std::uint64_t logical_bytes = 0;   // what the entries would take if nothing were shared
+  std::uint64_t logical_bytes = 0;   // what all rows, snapshots and logits would take if no two shared a block
   std::uint64_t max_bytes = 0;
   std::array<std::uint64_t, kComponentCount> component_bytes{};  // physical, by component
   std::uint64_t entries = 0;         // index nodes

@@ -1,17 +1,21 @@
-// PrefixCache: the exact prefix cache of one loaded model. Knows no runtime, no HTTP, no JSON, no threads.
+// PrefixCache: the exact prefix cache of one loaded model. Knows no runtime, no HTTP, no JSON, no
+// threads.
 //
 // Caveats, first:
 //  - Single-threaded: every call comes from the thread that owns the cache (the engine thread).
 //  - Spans handed out by a hit stay valid while the hit is alive (it pins its blocks), not longer.
-//  - BeginRecord may evict. It never evicts what a live hit or ticket pins, and it refuses the record
+//  - BeginRecord may evict. It never evicts what a live hit or ticket pins, and it refuses the
+//  record
 //    (a value, not an error) rather than exceed a cap.
-//  - After a broken invariant the cache is latched off: lookups miss with kDisabled, records are refused,
+//  - After a broken invariant the cache is latched off: lookups miss with kDisabled, records are
+//  refused,
 //    Stats() tells why. Requests go on uncached.
 //
-// The index is a radix tree over token ids, one root a namespace. A node owns a run of tokens; along the run
-// lie extents of rows (blocks shared when a run is split), and at single boundaries snapshots and logits.
-// A boundary is usable when every component of the shape is there (invariant I7). Lookup walks the tree:
-// cost O(tokens compared + nodes on the path), no allocation a token, no scan over entries.
+// The index is a radix tree over token ids, one root a namespace. A node owns a run of tokens;
+// along the run lie extents of rows (blocks shared when a run is split), and at single boundaries
+// snapshots and logits. A boundary is usable when every component of the shape is there (invariant
+// I7). Lookup walks the tree: cost O(tokens compared + nodes on the path), no allocation a token,
+// no scan over entries.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +37,12 @@
 
 namespace skippy {
 
-// How rows were computed; a smaller value is stronger. In Exactness::kBit only kGrid rows are restored.
+// How rows were computed; a smaller value is stronger. In Exactness::kBit only kGrid rows are
+// restored. kGrid is a claim about the lane, not about one chunk: all its rows so far come from
+// grid chunks, or were restored from such (a hit of Exactness::kBit). A kGrid record replaces
+// weaker rows that are stored; between the other two nothing is replaced.
 enum class Provenance : std::uint8_t {
-  kGrid = 0,     // by a prefill chunk that began and ended on the grid
+  kGrid = 0,     // by a prefill chunk that began and ended on the grid, upon kGrid rows only
   kPrefill = 1,  // by any other prefill chunk
   kDecode = 2,   // token by token while generating
 };
@@ -45,21 +52,22 @@ enum class Exactness : std::uint8_t { kToken = 0, kBit = 1 };
 // Why a lookup did not return one token more. "no reason" means: everything usable was returned.
 enum class MissReason : std::uint8_t {
   kNone = 0,
-  kNeverSeen = 1,        // nothing of this prompt is known in this namespace
-  kDiverged = 2,         // the known text goes on differently from position first_different
-  kEvicted = 3,          // it was known and was evicted (or never admitted for lack of room)
-  kNoBoundaryState = 4,  // tokens known further than any usable boundary (snapshot or window missing there)
-  kBelowMin = 5,         // a hit shorter than min_hit_tokens
-  kDisabled = 6,         // cache off or latched
-  kCorrupt = 7,          // damaged data was found and dropped
+  kNeverSeen = 1,  // nothing of this prompt is known in this namespace
+  kDiverged = 2,   // the known text goes on differently from position first_different
+  kEvicted = 3,    // it was known and was evicted (or never admitted for lack of room)
+  kNoBoundaryState =
+      4,  // tokens known further than any usable boundary (snapshot or window missing there)
+  kBelowMin = 5,  // a hit shorter than min_hit_tokens
+  kDisabled = 6,  // cache off or latched
+  kCorrupt = 7,   // damaged data was found and dropped
 };
 std::string_view MissReasonName(MissReason reason);
 
 struct LookupQuery {
   Namespace ns;
   TokenSpan tokens;
-  // A hit ends at the latest here: tokens.size() - 1 for a prompt that must yield logits. A decoded result
-  // may end at tokens.size() regardless.
+  // A hit ends at the latest here: tokens.size() - 1 for a prompt that must yield logits. A decoded
+  // result may end at tokens.size() regardless.
   Pos max_boundary = 0;
   bool allow_decoded_result = true;
   Exactness exactness = Exactness::kToken;
@@ -68,7 +76,11 @@ struct LookupQuery {
   bool peek = false;
 };
 
-namespace cache { class CacheImpl; struct PinState; struct TicketState; }
+namespace cache {
+class CacheImpl;
+struct PinState;
+struct TicketState;
+}  // namespace cache
 
 // A restorable boundary whose blocks are pinned until the object dies. Move-only.
 class PinnedHit {
@@ -77,12 +89,13 @@ class PinnedHit {
   PinnedHit& operator=(PinnedHit&&) noexcept;
   ~PinnedHit();
 
-  Pos boundary() const;                    // tokens [0, boundary) are covered
-  bool decoded_result() const;             // logits at the boundary are there, boundary == tokens.size()
-  std::span<const RowSlice> kv() const;    // covers [0, boundary) without gap or overlap; empty if no KV
+  Pos boundary() const;         // tokens [0, boundary) are covered
+  bool decoded_result() const;  // logits at the boundary are there, boundary == tokens.size()
+  std::span<const RowSlice> kv()
+      const;  // covers [0, boundary) without gap or overlap; empty if no KV
   std::span<const RowSlice> window() const;  // covers [WindowBegin(boundary), boundary)
-  ByteSpan snapshot() const;               // empty if the shape has none
-  ByteSpan logits() const;                 // empty unless decoded_result()
+  ByteSpan snapshot() const;                 // empty if the shape has none
+  ByteSpan logits() const;                   // empty unless decoded_result()
 
  private:
   friend class cache::CacheImpl;
@@ -93,21 +106,22 @@ class PinnedHit {
 struct LookupResult {
   std::optional<PinnedHit> hit;
   MissReason reason = MissReason::kNone;  // why the hit is not longer (or why there is none)
-  // Length of the longest prefix of the query that the index knows as text; the first different token's
-  // position when reason is kDiverged. At least hit->boundary().
+  // Length of the longest prefix of the query that the index knows as text; the first different
+  // token's position when reason is kDiverged. At least hit->boundary().
   Pos first_different = 0;
 };
 
 // "The lane now holds the state after `tokens`": what of it should be kept.
 struct RecordRequest {
   Namespace ns;
-  TokenSpan tokens;                 // from position 0; the boundary is tokens.size()
-  Provenance provenance = Provenance::kPrefill;  // of rows not yet known
-  Pos rows_available_from = 0;      // KV rows before it cannot be exported any more
-  Pos window_available_from = 0;    // the same for window rows (a ring forgets)
-  bool snapshot = false;            // a recurrent snapshot can be exported now and is wanted
-  bool logits = false;              // logits of the last token are at hand
-  bool prompt_end = false;          // this boundary ends a prompt: last to be thinned out
+  TokenSpan tokens;  // from position 0; the boundary is tokens.size()
+  Provenance provenance =
+      Provenance::kPrefill;       // of rows not yet known (kGrid: of all rows of the lane)
+  Pos rows_available_from = 0;    // KV rows before it cannot be exported any more
+  Pos window_available_from = 0;  // the same for window rows (a ring forgets)
+  bool snapshot = false;          // a recurrent snapshot can be exported now and is wanted
+  bool logits = false;            // logits of the last token are at hand
+  bool prompt_end = false;        // this boundary ends a prompt: last to be thinned out
 };
 
 enum class RecordOutcome : std::uint8_t {
@@ -119,13 +133,13 @@ enum class RecordOutcome : std::uint8_t {
   kDisabled = 5,
 };
 
-// Buffers to fill for one record. Bytes are reserved; dropping the ticket gives them back and nothing
-// becomes visible. Move-only.
+// Buffers to fill for one record. Bytes are reserved; dropping the ticket gives them back and
+// nothing becomes visible. Move-only.
 class RecordTicket {
  public:
   struct Rows {
-    Component component;  // kKv or kWindow
-    PosRange positions;   // within one page
+    Component component;     // kKv or kWindow
+    PosRange positions;      // within one page
     MutableByteSpan buffer;  // positions.size() * row bytes
   };
   RecordTicket(RecordTicket&&) noexcept;
@@ -160,23 +174,29 @@ class PrefixCache {
 
   // Two-phase record. All that is planned becomes visible in Commit, or nothing does.
   RecordPlan BeginRecord(const RecordRequest& request);
+  // An error (the base was cleared or condemned meanwhile, the cache latched) is no reason to fail
+  // a request.
   Status Commit(RecordTicket ticket);
 
   // Erases what `hit` was made of (a failed or refused import): no later lookup returns it.
   void Condemn(PinnedHit hit);
 
-  // Pins a prefix against eviction until unpinned (warm system prompts). NotFound if the text is unknown.
+  // Pins the deepest usable boundary of a prefix against eviction until unpinned (warm system
+  // prompts). Pinning twice is pinning once. NotFound if the text is not known as a whole or
+  // nothing is usable.
   Status PinPrefix(const Namespace& ns, TokenSpan tokens);
   Status UnpinPrefix(const Namespace& ns, TokenSpan tokens);
 
   // Drops everything that is not pinned by a live hit or ticket; a pinned block dies with its pin.
+  // Pinned prefixes are dropped too.
   void Clear();
   void ClearNamespace(const Namespace& ns);
 
   CacheStats Stats() const;
   const CacheOptions& options() const;
 
-  // O(everything): checks the invariants I3-I5 and I7 and that byte counts add up. A failure latches.
+  // O(everything): checks the invariants I3-I5 and I7 and that byte counts add up. A failure
+  // latches.
   Status SelfCheck();
 
  private:

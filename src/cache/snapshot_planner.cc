@@ -7,7 +7,8 @@
 namespace skippy {
 namespace {
 
-// The last message starts are kept one by one: an edit or a retry of the last exchange resumes there.
+// The last message starts are kept one by one: an edit or a retry of the last exchange resumes
+// there.
 constexpr std::size_t kLastMessageStarts = 3;
 
 class Planner {
@@ -51,7 +52,8 @@ class Planner {
     }
   }
 
-  // Spacing points too near to a better one are left out: a chunk boundary costs a pass, a snapshot bytes.
+  // Spacing points too near to a better one are left out: a chunk boundary costs a pass, a snapshot
+  // bytes.
   void AddSpacing() {
     if (input_.spacing == 0) return;
     std::uint64_t step = input_.spacing;

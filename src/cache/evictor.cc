@@ -1,0 +1,392 @@
+#include "cache/evictor.h"
+
+#include <algorithm>
+
+namespace skippy::cache {
+namespace {
+
+// Entries that were hit may take this share of the cache; beyond it the least recently used of them
+// lose their precedence, so that yesterday's favourites do not leave the newcomers without room.
+constexpr std::uint64_t kProtectedNumerator = 3;
+constexpr std::uint64_t kProtectedDenominator = 4;
+
+}  // namespace
+
+Evictor::Evictor(const CacheOptions& options, Index& index, BlockStore& store,
+                 Tombstones& tombstones)
+    : options_(options),
+      index_(index),
+      store_(store),
+      tombstones_(tombstones),
+      policy_(MakeEvictionPolicy(options.eviction)) {}
+
+std::uint64_t Evictor::Touch(const Path& path, Pos upto, Pos text_upto, bool hit) {
+  ++tick_;
+  for (Node* node : path.nodes) {
+    if (node->begin >= upto) break;
+    node->tick = tick_;
+    node->age = policy_->Age();
+    if (text_upto >= node->end()) node->tail_tick = tick_;
+    if (hit) {
+      ++node->hits;
+      node->hit_end = std::max(node->hit_end, std::min(text_upto, node->end()));
+    }
+    Relist(node);
+  }
+  Rebalance();
+  return tick_;
+}
+
+void Evictor::TouchLogits(Node* node, Point& point, bool hit) {
+  point.logits_tick = tick_;
+  point.logits_age = policy_->Age();
+  if (hit) ++point.logits_hits;
+  List(point.listed_logits, LogitsKeyOf(node, point), node->slot);
+}
+
+CandidateKey Evictor::KeyOf(Node* node, UnitKind kind) const {
+  EntryFacts facts;
+  facts.was_hit = node->WasHit();
+  facts.tick = node->tail_tick;
+  facts.age = node->age;
+  facts.hits = node->hits;
+  facts.tokens = node->tokens.size();
+  facts.bytes = node->LogicalBytes(options_.shape);
+  return {policy_->RankOf(facts), kind, node->begin, node->serial, 0, node};
+}
+
+CandidateKey Evictor::LogitsKeyOf(Node* node, const Point& point) const {
+  EntryFacts facts;
+  facts.was_hit = point.logits_hits > 0;
+  facts.tick = point.logits_tick;
+  facts.age = point.logits_age;
+  facts.hits = point.logits_hits;
+  facts.tokens = 1;  // they save the last token's forward pass
+  facts.bytes = options_.shape.logits_bytes;
+  return {policy_->RankOf(facts), UnitKind::kLogits, point.at, node->serial, point.at, node};
+}
+
+void Evictor::List(std::optional<CandidateKey>& listed, const std::optional<CandidateKey>& wanted,
+                   NamespaceSlot slot) {
+  const auto apply = [&](EvictionOrder& order) {
+    if (listed && wanted) {
+      order.Move(*listed, *wanted);
+    } else if (listed) {
+      order.Erase(*listed);
+    } else if (wanted) {
+      order.Insert(*wanted);
+    }
+  };
+  if (listed == wanted) return;
+  apply(order_);
+  if (options_.max_namespace_bytes > 0) apply(by_namespace_[slot.value]);
+  listed = wanted;
+}
+
+void Evictor::ListNode(Node* node, UnitKind kind, bool wanted) {
+  std::optional<CandidateKey> key;
+  if (wanted) key = KeyOf(node, kind);
+  List(node->listed[static_cast<std::size_t>(kind)], key, node->slot);
+}
+
+void Evictor::Refresh(Node* node) {
+  TrackNewestPrompt(node);
+  const ThinContext context = ContextOf(*node);
+  ListNode(node, UnitKind::kThin, HasThin(*node, context, false));
+  ListNode(node, UnitKind::kLastResort, HasThin(*node, context, true));
+  ListNode(node, UnitKind::kTail, node->IsLeaf());
+  for (Point& point : node->points) {
+    std::optional<CandidateKey> key;
+    if (point.logits) key = LogitsKeyOf(node, point);
+    List(point.listed_logits, key, node->slot);
+  }
+  Relist(node);
+}
+
+void Evictor::Relist(Node* node) {
+  for (const UnitKind kind : {UnitKind::kThin, UnitKind::kTail, UnitKind::kLastResort}) {
+    if (node->listed[static_cast<std::size_t>(kind)]) ListNode(node, kind, true);
+  }
+  Count(node, node->LogicalBytes(options_.shape), node->WasHit());
+}
+
+void Evictor::Count(Node* node, std::uint64_t bytes, bool hit) {
+  logical_bytes_ -= node->counted_bytes;
+  if (node->counted_as_hit) protected_bytes_ -= node->counted_bytes;
+  node->counted_bytes = bytes;
+  node->counted_as_hit = hit;
+  logical_bytes_ += bytes;
+  if (hit) protected_bytes_ += bytes;
+}
+
+void Evictor::UnlistLogits(Node* node) {
+  for (Point& point : node->points) List(point.listed_logits, std::nullopt, node->slot);
+}
+
+void Evictor::Forget(Node* node) {
+  for (auto& listed : node->listed) List(listed, std::nullopt, node->slot);
+  UnlistLogits(node);
+  if (newest_node_ == node) newest_node_ = nullptr;
+  Count(node, 0, false);
+}
+
+void Evictor::Rebalance() {
+  if (!policy_->segmented()) return;
+  const std::uint64_t share = options_.max_bytes / kProtectedDenominator * kProtectedNumerator;
+  while (protected_bytes_ > share) {
+    const auto& tails = order_.of(UnitKind::kTail);
+    const auto first =
+        tails.lower_bound(CandidateKey{{1, 0}, UnitKind::kThin, ~Pos{0}, 0, 0, nullptr});
+    // What is in use at this very moment keeps its place, however large it is.
+    if (first == tails.end() || first->node->tail_tick == tick_) return;
+    Node* node = first->node;
+    node->hit_end = 0;
+    Relist(node);
+  }
+}
+
+ThinContext Evictor::ContextOf(const Node& node) const {
+  Pos before = 0;
+  if (options_.shape.HasSnapshot()) {
+    for (const Node* up = node.parent; up != nullptr && before == 0; up = up->parent) {
+      for (auto it = up->points.rbegin(); it != up->points.rend() && before == 0; ++it) {
+        if (it->snapshot) before = it->at;
+      }
+    }
+  }
+  return {options_.shape, newest_prompt_, before};
+}
+
+void Evictor::SetNewestPrompt(std::uint64_t prompt, Node* node) {
+  Node* former = newest_node_;
+  newest_prompt_ = prompt;
+  newest_node_ = node;
+  if (former != nullptr && former != node) Refresh(former);
+}
+
+// A split may have moved the newest prompt end to another node, and a cut may have taken it.
+void Evictor::TrackNewestPrompt(Node* node) {
+  if (newest_prompt_ == 0) return;
+  const bool here = std::any_of(node->points.rbegin(), node->points.rend(),
+                                [&](const Point& p) { return p.prompt_end == newest_prompt_; });
+  if (here) {
+    newest_node_ = node;
+  } else if (newest_node_ == node) {
+    newest_node_ = nullptr;
+  }
+}
+
+bool Evictor::MakeRoom(NamespaceSlot slot, const Footprint& need) {
+  bool ok = true;
+  for (;;) {
+    const BlockStore::Limit limit = store_.Violated(slot, need);
+    if (limit == BlockStore::Limit::kNone) break;
+    EvictionOrder& order =
+        limit == BlockStore::Limit::kNamespace ? by_namespace_[slot.value] : order_;
+    const std::uint64_t before = store_.live_bytes();
+    ok = EvictOne(order, limit == BlockStore::Limit::kLogits);
+    counters_.bytes += before - store_.live_bytes();
+    if (!ok) break;
+  }
+  FlushTombstone();
+  return ok;
+}
+
+bool Evictor::MakeEntryRoom(std::uint64_t count) {
+  bool ok = true;
+  while (ok && index_.node_count() + count > options_.max_entries) {
+    const std::uint64_t before = store_.live_bytes();
+    ok = VisitInOrder(order_, {UnitKind::kTail}, [&](const CandidateKey& key) {
+      return key.node != newest_node_ && TakeLeaf(key.node);
+    });
+    if (!ok) {
+      ok = VisitInOrder(order_, {UnitKind::kTail},
+                        [&](const CandidateKey& key) { return TakeLeaf(key.node); });
+    }
+    counters_.bytes += before - store_.live_bytes();
+  }
+  FlushTombstone();
+  return ok;
+}
+
+bool Evictor::EvictOne(EvictionOrder& order, bool logits_only) {
+  if (logits_only) {
+    return VisitInOrder(order, {UnitKind::kLogits},
+                        [&](const CandidateKey& key) { return Take(key); });
+  }
+  // The newest prompt end gives way only to entries of its own segment.
+  std::optional<CandidateKey> newest;
+  const bool taken = VisitInOrder(order, {UnitKind::kThin, UnitKind::kLogits, UnitKind::kTail},
+                                  [&](const CandidateKey& key) {
+                                    if (newest && key.rank.segment > newest->rank.segment) {
+                                      const CandidateKey held_back = *newest;
+                                      newest.reset();
+                                      if (Take(held_back)) return true;
+                                    }
+                                    if (key.kind == UnitKind::kTail && key.node == newest_node_) {
+                                      newest = key;
+                                      return false;
+                                    }
+                                    return Take(key);
+                                  });
+  if (taken) return true;
+  if (newest && Take(*newest)) return true;
+  return VisitInOrder(order, {UnitKind::kLastResort},
+                      [&](const CandidateKey& key) { return Take(key); });
+}
+
+bool Evictor::Take(const CandidateKey& key) {
+  const Rank rank = key.rank;  // the key may be gone after the unit is
+  bool taken = false;
+  switch (key.kind) {
+    case UnitKind::kThin: taken = TakeThin(key.node, false); break;
+    case UnitKind::kLogits: taken = TakeLogits(key.node, key.at); break;
+    case UnitKind::kTail: taken = TakeTail(key.node); break;
+    case UnitKind::kLastResort: taken = TakeThin(key.node, true); break;
+  }
+  if (taken) policy_->OnEvict(rank);
+  return taken;
+}
+
+bool Evictor::TakeThin(Node* node, bool last_resort) {
+  const auto unit = ChooseThin(*node, ContextOf(*node), store_, last_resort);
+  if (!unit) return false;
+  if (unit->component == Component::kWindow) {
+    node->Rows(Component::kWindow).Remove(unit->rows, index_.AccountOf(*node));
+  } else {
+    index_.DropSnapshot(*node->FindPoint(unit->at), *node);
+    ++counters_.snapshots;
+    UnlistLogits(node);  // compaction moves points
+    index_.CompactPoints(node);
+  }
+  Refresh(node);
+  return true;
+}
+
+bool Evictor::TakeLogits(Node* node, Pos at) {
+  Point& point = *node->FindPoint(at);
+  if (store_.Pinned(*point.logits)) return false;
+  UnlistLogits(node);
+  index_.DropLogits(point, *node);
+  ++counters_.logits;
+  index_.CompactPoints(node);
+  Refresh(node);
+  return true;
+}
+
+bool Evictor::TailIsPinned(const Node& node, Pos cut) const {
+  for (const RowMap& rows : node.rows) {
+    const auto& extents = rows.extents();
+    for (auto it = extents.rbegin(); it != extents.rend() && it->range.begin >= cut; ++it) {
+      if (store_.Pinned(it->block)) return true;
+    }
+  }
+  for (auto it = node.points.rbegin(); it != node.points.rend() && it->at > cut; ++it) {
+    if (it->snapshot && store_.Pinned(*it->snapshot)) return true;
+    if (it->logits && store_.Pinned(*it->logits)) return true;
+  }
+  return false;
+}
+
+bool Evictor::TakeTail(Node* node) {
+  const Pos cut = index_.LastUnitBegin(*node);
+  if (TailIsPinned(*node, cut)) return false;
+  CutAndSettle(node, cut);
+  return true;
+}
+
+bool Evictor::TakeLeaf(Node* node) {
+  if (TailIsPinned(*node, node->begin)) return false;
+  CutAndSettle(node, node->begin);
+  return true;
+}
+
+void Evictor::CutAndSettle(Node* leaf, Pos cut) {
+  if (pending_.at != leaf) FlushTombstone();
+  pending_ = {};
+  for (;;) {
+    for (const Point& point : leaf->points) {
+      if (point.at <= cut) continue;
+      counters_.snapshots += point.snapshot ? 1 : 0;
+      counters_.logits += point.logits ? 1 : 0;
+    }
+    UnlistLogits(leaf);
+    const Index::CutResult result = index_.CutLeaf(leaf, cut);
+    counters_.tokens += result.forgotten;
+    if (result.forgotten > 0) pending_ = {leaf, result.next};
+    if (leaf->end() > leaf->begin) {
+      Refresh(leaf);
+      return;
+    }
+    Node* parent = leaf->parent;
+    pending_ = {parent, leaf->first};
+    Forget(leaf);
+    index_.Remove(leaf);
+    if (parent->IsRoot()) return;
+    if (!parent->IsLeaf()) {
+      Refresh(parent);
+      return;
+    }
+    leaf = parent;
+    cut = parent->end();
+  }
+}
+
+void Evictor::Settle(Node* leaf) {
+  const EvictionCounters before = counters_;
+  CutAndSettle(leaf, leaf->end());
+  counters_ = before;  // nothing was evicted
+  pending_ = {};
+}
+
+void Evictor::FlushTombstone() {
+  if (pending_.at == nullptr) return;
+  chain_.clear();
+  for (const Node* node = pending_.at; !node->IsRoot(); node = node->parent) chain_.push_back(node);
+  Tombstones::KeyBuilder key(index_.KeyOf(pending_.at->slot));
+  for (auto it = chain_.rbegin(); it != chain_.rend(); ++it) key.Append((*it)->tokens);
+  key.Append({&pending_.next, 1});
+  tombstones_.Add(key.Finish(), MissReason::kEvicted);
+  pending_ = {};
+}
+
+bool Evictor::IsConsistent() {
+  std::array<std::size_t, kUnitKindCount> expected{};
+  std::uint64_t protected_bytes = 0;
+  std::uint64_t logical_bytes = 0;
+  bool ok = true;
+  const auto check = [&](const std::optional<CandidateKey>& listed,
+                         std::optional<CandidateKey> wanted) {
+    ok = ok && listed == wanted;
+    if (!wanted || !ok) return;
+    ++expected[static_cast<std::size_t>(wanted->kind)];
+    const auto& set = order_.of(wanted->kind);
+    const auto it = set.find(*wanted);
+    ok = it != set.end() && it->node == wanted->node;
+  };
+  index_.ForEachNode([&](Node& node) {
+    const ThinContext context = ContextOf(node);
+    const auto expect = [&](UnitKind kind, bool wanted) {
+      std::optional<CandidateKey> key;
+      if (wanted) key = KeyOf(&node, kind);
+      check(node.listed[static_cast<std::size_t>(kind)], key);
+    };
+    expect(UnitKind::kThin, HasThin(node, context, false));
+    expect(UnitKind::kLastResort, HasThin(node, context, true));
+    expect(UnitKind::kTail, node.IsLeaf());
+    for (const Point& point : node.points) {
+      std::optional<CandidateKey> key;
+      if (point.logits) key = LogitsKeyOf(&node, point);
+      check(point.listed_logits, key);
+    }
+    protected_bytes += node.WasHit() ? node.LogicalBytes(options_.shape) : 0;
+    logical_bytes += node.LogicalBytes(options_.shape);
+  });
+  for (std::size_t kind = 0; kind < kUnitKindCount; ++kind) {
+    ok = ok && order_.of(static_cast<UnitKind>(kind)).size() == expected[kind];
+  }
+  return ok && protected_bytes == protected_bytes_ && logical_bytes == logical_bytes_ &&
+         pending_.at == nullptr;
+}
+
+}  // namespace skippy::cache

@@ -1,0 +1,118 @@
+#include "cache/thinning.h"
+
+#include <limits>
+
+namespace skippy::cache {
+namespace {
+
+// The steps of thinning, gentlest first.
+enum class Level { kInner, kEnds, kLastResort };
+
+class Thinner {
+ public:
+  // `store` null: pins are ignored.
+  Thinner(const Node& node, const ThinContext& context, const BlockStore* store)
+      : node_(node), context_(context), store_(store) {}
+
+  std::optional<ThinUnit> Choose(Level level) const {
+    if (context_.shape.HasWindow()) {
+      if (auto unit = ChooseWindow(level)) return unit;
+    }
+    if (context_.shape.HasSnapshot()) return ChooseSnapshot(level);
+    return std::nullopt;
+  }
+
+ private:
+  bool Pinned(BlockId block) const { return store_ != nullptr && store_->Pinned(block); }
+
+  // The window rows before this boundary are kept at this level.
+  bool IsAnchor(const Point& point, Level level) const {
+    if (level == Level::kLastResort) return false;
+    if (context_.shape.HasSnapshot()) return point.snapshot.has_value();
+    if (point.prompt_end == 0) return false;
+    return level == Level::kInner || point.prompt_end == context_.newest_prompt;
+  }
+
+  std::optional<ThinUnit> ChooseWindow(Level level) const {
+    const auto& extents = node_.Rows(Component::kWindow).extents();
+    const bool window_is_primary = !context_.shape.HasKv();
+    std::size_t point = 0;
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      const Extent& extent = extents[i];
+      // The nearest anchor behind the extent's first row has the window that reaches furthest back.
+      while (point < node_.points.size() && (node_.points[point].at <= extent.range.begin ||
+                                             !IsAnchor(node_.points[point], level))) {
+        ++point;
+      }
+      bool needed = false;
+      if (level != Level::kLastResort) {
+        const Pos anchor = point < node_.points.size() ? node_.points[point].at : node_.end();
+        needed = context_.shape.WindowBegin(anchor) < extent.range.end;
+      } else {
+        needed = window_is_primary && node_.IsLeaf() && i + 1 == extents.size();
+      }
+      if (!needed && !Pinned(extent.block)) return ThinUnit{Component::kWindow, 0, extent.range};
+    }
+    return std::nullopt;
+  }
+
+  bool MayGo(const Point& point, bool is_last, Level level) const {
+    if (Pinned(*point.snapshot)) return false;
+    switch (level) {
+      case Level::kInner: return !is_last && point.prompt_end == 0;
+      case Level::kEnds: return !is_last && point.prompt_end != context_.newest_prompt;
+      case Level::kLastResort: break;
+    }
+    // A leaf that snapshots alone hold up is cut from its end, not hollowed out.
+    const bool snapshot_is_primary = !context_.shape.HasKv() && !context_.shape.HasWindow();
+    return !(is_last && snapshot_is_primary && node_.IsLeaf());
+  }
+
+  std::optional<ThinUnit> ChooseSnapshot(Level level) const {
+    std::optional<Pos> best;
+    Pos best_gap = 0;
+    Pos before = context_.snapshot_before;
+    const Point* current = nullptr;
+    const auto consider = [&](Pos next, bool is_last) {
+      if (current == nullptr) return;
+      // The end of the run comes after all others.
+      const Pos gap = is_last ? std::numeric_limits<Pos>::max() : next - before;
+      if (MayGo(*current, is_last, level) && (!best || gap < best_gap)) {
+        best = current->at;
+        best_gap = gap;
+      }
+      before = current->at;
+    };
+    for (const Point& point : node_.points) {
+      if (!point.snapshot) continue;
+      consider(point.at, false);
+      current = &point;
+    }
+    consider(node_.end(), true);
+    if (!best) return std::nullopt;
+    return ThinUnit{Component::kSnapshot, *best, {}};
+  }
+
+  const Node& node_;
+  const ThinContext& context_;
+  const BlockStore* store_;
+};
+
+std::optional<ThinUnit> ChooseFrom(const Thinner& thinner, bool last_resort) {
+  if (last_resort) return thinner.Choose(Level::kLastResort);
+  if (auto unit = thinner.Choose(Level::kInner)) return unit;
+  return thinner.Choose(Level::kEnds);
+}
+
+}  // namespace
+
+std::optional<ThinUnit> ChooseThin(const Node& node, const ThinContext& context,
+                                   const BlockStore& store, bool last_resort) {
+  return ChooseFrom(Thinner(node, context, &store), last_resort);
+}
+
+bool HasThin(const Node& node, const ThinContext& context, bool last_resort) {
+  return ChooseFrom(Thinner(node, context, nullptr), last_resort).has_value();
+}
+
+}  // namespace skippy::cache

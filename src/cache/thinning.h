@@ -1,0 +1,38 @@
+// Thinning: which state inside a run of tokens can go while the run itself stays.
+//
+// Snapshots are taken so that coverage stays even: the one whose removal leaves the smallest gap
+// goes first, prompt ends after the others, the last one of a run and the newest prompt end not at
+// all. Window rows go when no boundary that is kept for its own sake needs them, those nearest to
+// the root first (edits and retries happen near the end).
+//
+// Pure functions. Threads: any. Errors: none. Cost: O(points + window extents of the node).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "cache/index.h"
+
+namespace skippy::cache {
+
+struct ThinUnit {
+  Component component = Component::kSnapshot;  // or kWindow
+  Pos at = 0;                                  // kSnapshot: the boundary
+  PosRange rows;                               // kWindow: one whole extent
+};
+
+struct ThinContext {
+  const MemoryShape& shape;
+  std::uint64_t newest_prompt = 0;  // Point::prompt_end of the newest prompt
+  Pos snapshot_before = 0;          // the deepest snapshot above this node on its path; 0: none
+};
+
+// What the node can spare; nothing pinned. With `last_resort`, also what is kept while anything
+// else can go.
+std::optional<ThinUnit> ChooseThin(const Node& node, const ThinContext& context,
+                                   const BlockStore& store, bool last_resort);
+
+// Whether ChooseThin would find something if nothing were pinned.
+bool HasThin(const Node& node, const ThinContext& context, bool last_resort);
+
+}  // namespace skippy::cache
