@@ -81,6 +81,7 @@ class Server:
         try:
             self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
+            self._log.close()
             raise BenchError(f"{self.label}: cannot run {self.contestant.binary}: {error.strerror}") from error
         self.pid = self._process.pid
         try:
@@ -123,9 +124,8 @@ class Server:
         self._log.close()
 
     def log_tail(self, lines=12):
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - 8192))
-        text = self._log.read().decode("utf-8", "replace").splitlines()[-lines:]
+        size = os.fstat(self._log.fileno()).st_size   # pread: the offset is the server's, who writes there
+        text = os.pread(self._log.fileno(), 8192, max(0, size - 8192)).decode("utf-8", "replace").splitlines()[-lines:]
         return "\n".join("  | " + line for line in text)
 
     # ---- requests
