@@ -187,7 +187,11 @@ void Admission::Materialize(Run& run, PinnedHit hit) {
     found.hit = std::move(hit);
     Fetch(run, std::move(found), {run.goal, run.goal, false, false});
     // Without the state the prompt is evaluated after all, and that is what the report says.
-    if (run.lane->end() < run.goal) ReportCached(run, HitKind::kWarm, run.lane->end());
+    if (run.lane->end() < run.goal) {
+      ReportCached(run, HitKind::kWarm, run.lane->end());
+      run.processed = run.prompt_tokens;
+      run.report.evaluated_tokens = run.prompt_tokens - run.report.cached_tokens;
+    }
   }
   if (run.lane->end() == run.goal) run.phase = Phase::kGenerate;
   Plan(run);

@@ -2,6 +2,7 @@
 // of a stage. Owned by the engine thread.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Core {
   const Clock& clock;
   EngineStats stats;
   std::vector<Lane> lanes;
+  // Called before a sink's OnFinish, so that whoever is told of the end finds it in the counters.
+  std::function<void()> publish;
 
   const runtime::RuntimeInfo& info() const { return runtime.info(); }
   const MemoryShape& shape() const { return runtime.info().shape; }

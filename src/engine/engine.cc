@@ -32,6 +32,7 @@ class Engine::Impl {
   Impl(const EngineOptions& options, runtime::Runtime& runtime, PrefixCache& cache,
        const Clock& clock)
       : core_(options, runtime, cache, clock), scheduler_(core_) {
+    core_.publish = [this] { Publish(); };
     Publish();
   }
 

@@ -7,7 +7,10 @@ namespace skippy::engine {
 Pos Prefill::ChunkEnd(const Run& run, Pos begin) const {
   const Pos chunk = core_.info().chunk;
   const Pos end = std::min(run.goal, (begin / chunk + 1) * chunk);
-  if (core_.BitExact()) return end;
+  if (core_.BitExact()) {
+    // What was generated token by token is evaluated again token by token.
+    return begin < run.prompt_tokens ? std::min(end, run.prompt_tokens) : begin + 1;
+  }
   const auto planned = std::upper_bound(run.snapshots.begin(), run.snapshots.end(), begin);
   return planned != run.snapshots.end() ? std::min(end, *planned) : end;
 }

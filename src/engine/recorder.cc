@@ -23,11 +23,23 @@ void Recorder::AfterStep(Run& run) {
   Lane& lane = *run.lane;
   // Rows computed token by token are never restored bit-exactly: not worth their bytes.
   if (!lane.keep || core_.BitExact() || lane.end() < lane.record_again_from) return;
+  const Pos spacing = SnapshotSpacing();
+  if (spacing > 0 && lane.end() % spacing == 0) {
+    SnapshotNow(lane);
+    return;
+  }
   const bool page_full = lane.end() % core_.cache.options().page_tokens == 0;
   // The next step overwrites the oldest held row; it must have been recorded by then.
   const bool forgetting =
       core_.shape().HasWindow() && core_.runtime.WindowHeldFrom(lane.seq) >= lane.recorded_end;
   if (page_full || forgetting) Record(lane, {});
+}
+
+// Tokens between two snapshots of an answer, as the planner spaces those of a prompt; 0: none.
+Pos Recorder::SnapshotSpacing() const {
+  if (!core_.shape().HasSnapshot()) return 0;
+  const Pos chunk = core_.info().chunk;
+  return (core_.options.snapshot_spacing + chunk - 1) / chunk * chunk;
 }
 
 void Recorder::AtEnd(Run& run) {

@@ -145,6 +145,7 @@ void Scheduler::Finish(Run& run, Generation::End end) {
   report.error = std::move(end.error);
   report.generated_tokens = run.generated;
   report.decode_ms = run.decode_ms;
+  if (core_.publish) core_.publish();
   run.request.sink->OnFinish(report);
 }
 
@@ -181,6 +182,16 @@ void Scheduler::Account(const Run& run, FinishReason reason) {
     stats.cached_warm_tokens += report.cached_warm;
   }
   ++stats.hits_by_kind[static_cast<std::size_t>(report.hit_kind)];
+}
+
+std::size_t Scheduler::running() const {
+  return static_cast<std::size_t>(std::count_if(
+      running_.begin(), running_.end(), [](const auto& run) { return run->phase != Phase::kDone; }));
+}
+
+std::size_t Scheduler::queued() const {
+  return static_cast<std::size_t>(std::count_if(
+      queue_.begin(), queue_.end(), [](const auto& run) { return run->phase != Phase::kDone; }));
 }
 
 std::vector<LaneStatus> Scheduler::Lanes() const {

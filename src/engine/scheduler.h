@@ -31,8 +31,8 @@ class Scheduler {
   // One round; false: there was nothing to do.
   bool Step();
 
-  std::size_t queued() const { return queue_.size(); }
-  std::size_t running() const { return running_.size(); }
+  std::size_t queued() const;
+  std::size_t running() const;
   std::vector<LaneStatus> Lanes() const;
   DryRun Peek(const Run& run) { return admission_.Peek(run); }
   void ForgetIdleLanes();

@@ -346,6 +346,7 @@ Status FakeRuntime::UseAdapters(std::span<const std::pair<std::uint32_t, float>>
   }
   adapter_salt_ = 0;
   for (const auto& [index, scale] : adapters) {
+    if (scale == 0.0F) continue;  // adds nothing to the weights
     adapter_salt_ = Mix(adapter_salt_, Mix(index + 1, std::bit_cast<std::uint32_t>(scale)));
   }
   return {};
