@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -13,6 +16,21 @@
 
 namespace skippy::api {
 namespace {
+
+constexpr const char* kJson = "application/json; charset=utf-8";
+
+Dialect DialectOf(std::string_view path) {
+  return path.starts_with("/v1/messages") ? Dialect::kAnthropic : Dialect::kOpenAi;
+}
+
+// `pattern` is a path in which one last segment may be a ":name" that stands for anything but a slash.
+bool PathMatches(std::string_view pattern, std::string_view path) {
+  const std::size_t colon = pattern.find("/:");
+  if (colon == std::string_view::npos) return pattern == path;
+  const std::string_view fixed = pattern.substr(0, colon + 1);
+  return path.starts_with(fixed) && path.size() > fixed.size() &&
+         path.find('/', fixed.size()) == std::string_view::npos;
+}
 
 HttpRequest ToRequest(const httplib::Request& from, std::string key) {
   HttpRequest request;
@@ -50,13 +68,16 @@ void Send(HttpResponse response, httplib::Response& to) {
 
 class HttpServer::Impl {
  public:
-  Impl(HttpOptions options, std::vector<Route> routes)
-      : options_(std::move(options)), routes_(std::move(routes)) {}
+  explicit Impl(HttpOptions options) : options_(std::move(options)) {}
 
   Status Bind();
   void Start() {
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     server_.wait_until_ready();
+  }
+  void Publish(std::vector<Route> routes) {
+    routes_ = std::move(routes);
+    ready_.store(true, std::memory_order_release);
   }
   void Stop() {
     server_.stop();
@@ -66,16 +87,16 @@ class HttpServer::Impl {
 
  private:
   void Configure();
-  void Register();
+  HttpResponse Answer(const httplib::Request& request) const;
   // The checked key of a request; no value: it has none that is valid.
   std::optional<std::string> CheckKey(const httplib::Request& request) const;
-  Dialect DialectOf(const std::string& path) const;
 
   HttpOptions options_;
-  std::vector<Route> routes_;
   httplib::Server server_;
   std::thread thread_;
   int port_ = 0;
+  std::vector<Route> routes_;        // written once, before ready_
+  std::atomic<bool> ready_{false};
 };
 
 std::optional<std::string> HttpServer::Impl::CheckKey(const httplib::Request& request) const {
@@ -88,15 +109,28 @@ std::optional<std::string> HttpServer::Impl::CheckKey(const httplib::Request& re
   return given;
 }
 
-Dialect HttpServer::Impl::DialectOf(const std::string& path) const {
-  return path.rfind("/v1/messages", 0) == 0 ? Dialect::kAnthropic : Dialect::kOpenAi;
+HttpResponse HttpServer::Impl::Answer(const httplib::Request& request) const {
+  const Dialect dialect = DialectOf(request.path);
+  if (!ready_.load(std::memory_order_acquire)) return ErrorResponse(Unavailable("Loading model"), dialect);
+  const Route* route = nullptr;
+  bool path_known = false;
+  for (const Route& candidate : routes_) {
+    if (!PathMatches(candidate.path, request.path)) continue;
+    path_known = true;
+    const bool head = request.method == "HEAD" && candidate.method == "GET";
+    if (candidate.method == request.method || head) route = &candidate;
+  }
+  std::optional<std::string> key = CheckKey(request);
+  if (!key && !(route != nullptr && route->open)) return ErrorResponse(FromStatus(401), dialect);
+  if (route == nullptr) return ErrorResponse(FromStatus(path_known ? 405 : 404), dialect);
+  return route->handle(ToRequest(request, std::move(key).value_or("")));
 }
 
 void HttpServer::Impl::Configure() {
   server_.set_default_headers({{"Server", "skippy"}});
   server_.set_payload_max_length(options_.max_body_bytes);
-  server_.set_read_timeout(options_.read_timeout_seconds);
-  server_.set_write_timeout(options_.read_timeout_seconds);
+  server_.set_read_timeout(options_.timeout_seconds);
+  server_.set_write_timeout(options_.timeout_seconds);
   server_.set_tcp_nodelay(true);
   server_.new_task_queue = [threads = options_.max_threads] {
     return new httplib::ThreadPool(std::min<std::size_t>(8, threads), threads);  // httplib owns it
@@ -106,49 +140,30 @@ void HttpServer::Impl::Configure() {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   });
-  server_.set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
-    if (!response.body.empty()) return;
-    response.set_content(ErrorBody(FromStatus(response.status), DialectOf(request.path)),
-                         "application/json; charset=utf-8");
+  const auto fill = [](const httplib::Request& request, httplib::Response& response) {
+    response.set_content(ErrorBody(FromStatus(response.status), DialectOf(request.path)), kJson);
+  };
+  server_.set_error_handler([fill](const httplib::Request& request, httplib::Response& response) {
+    if (response.body.empty()) fill(request, response);
   });
   server_.set_exception_handler(
-      [this](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
+      [fill](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
         response.status = 500;
-        response.set_content(ErrorBody(FromStatus(500), DialectOf(request.path)),
-                             "application/json; charset=utf-8");
+        fill(request, response);
       });
-}
-
-void HttpServer::Impl::Register() {
-  for (const Route& route : routes_) {
-    auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
-      std::optional<std::string> key = route.open ? std::string() : CheckKey(request);
-      if (!key) return Send(ErrorResponse(FromStatus(401), route.dialect), response);
-      Send(route.handle(ToRequest(request, std::move(*key))), response);
-    };
-    if (route.method == "GET") {
-      server_.Get(route.path, handler);
-    } else {
-      server_.Post(route.path, handler);
-    }
-  }
-  // A known path with another method is 405, an unknown one 404; both only for those who have a key.
-  const auto fallback = [this](const httplib::Request& request, httplib::Response& response) {
-    const bool known = std::any_of(routes_.begin(), routes_.end(),
-                                   [&](const Route& route) { return route.path == request.path; });
-    const int status = !CheckKey(request) ? 401 : known ? 405 : 404;
-    Send(ErrorResponse(FromStatus(status), DialectOf(request.path)), response);
+  const auto handler = [this](const httplib::Request& request, httplib::Response& response) {
+    Send(Answer(request), response);
   };
-  server_.Get(".*", fallback);
-  server_.Post(".*", fallback);
-  server_.Put(".*", fallback);
-  server_.Patch(".*", fallback);
-  server_.Delete(".*", fallback);
+  server_.Get(".*", handler);
+  server_.Post(".*", handler);
+  server_.Put(".*", handler);
+  server_.Patch(".*", handler);
+  server_.Delete(".*", handler);
+  server_.Options(".*", handler);
 }
 
 Status HttpServer::Impl::Bind() {
   Configure();
-  Register();
   errno = 0;
   if (options_.port == 0) {
     port_ = server_.bind_to_any_port(options_.host);
@@ -171,14 +186,15 @@ Status HttpServer::Impl::Bind() {
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() { impl_->Stop(); }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Bind(const HttpOptions& options, std::vector<Route> routes) {
-  auto impl = std::make_unique<Impl>(options, std::move(routes));
+Result<std::unique_ptr<HttpServer>> HttpServer::Bind(const HttpOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
   SKIPPY_RETURN_IF_ERROR(impl->Bind());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
 int HttpServer::port() const { return impl_->port(); }
 void HttpServer::Start() { impl_->Start(); }
+void HttpServer::Publish(std::vector<Route> routes) { impl_->Publish(std::move(routes)); }
 void HttpServer::Stop() { impl_->Stop(); }
 
 }  // namespace skippy::api

@@ -1,7 +1,8 @@
 // The HTTP side: sockets, keys, limits, and the routes behind them. Every answer of 400 and above has a JSON
 // body in the form of the API that was asked; no exception gets past here.
 //
-// Threads: Start and Stop from one thread; handlers run on a pool that grows with the number of clients.
+// Threads: Bind, Start, Publish and Stop from one thread; handlers run on a pool that grows with the number
+// of clients.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +21,21 @@ struct HttpOptions {
   std::vector<std::string> api_keys;          // empty: no key needed
   std::size_t max_body_bytes = std::size_t{32} << 20U;
   std::size_t max_threads = 512;              // connections served at once
-  int read_timeout_seconds = 600;
+  int timeout_seconds = 600;                  // of one read or write
 };
 
 class HttpServer {
  public:
-  // Binds at once, so that a taken port or a bad host is an error here (kInvalidArgument).
-  static Result<std::unique_ptr<HttpServer>> Bind(const HttpOptions& options, std::vector<Route> routes);
+  // Binds at once, so that a taken port or a bad host is an error here (kInvalidArgument) and not after a
+  // long load.
+  static Result<std::unique_ptr<HttpServer>> Bind(const HttpOptions& options);
   ~HttpServer();  // stops
 
   int port() const;
-  void Start();   // serves on a thread of its own
-  void Stop();    // closes the listening socket, waits for handlers to return
+  // Serves on a thread of its own; until routes are published every answer is 503 "loading".
+  void Start();
+  void Publish(std::vector<Route> routes);  // once
+  void Stop();  // closes the listening socket, waits for handlers to return
 
  private:
   class Impl;

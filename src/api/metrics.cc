@@ -48,7 +48,8 @@ void AddRequests(MetricsText& out, const engine::EngineStats& engine) {
 
 // vLLM's semantics: tokens asked for and tokens found.
 void AddReuse(MetricsText& out, const engine::EngineStats& engine) {
-  const std::uint64_t cached = engine.cached_hot_tokens + engine.cached_warm_tokens;
+  const std::uint64_t cached =
+      engine.cached_hot_tokens + engine.cached_warm_tokens + engine.cached_decoded_tokens;
   out.Counter("skippy_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache",
               D(engine.prompt_tokens));
   out.Counter("skippy_prefix_cache_hits_total", "Prompt tokens found in the prefix cache", D(cached));
@@ -58,6 +59,7 @@ void AddReuse(MetricsText& out, const engine::EngineStats& engine) {
   out.BeginCounter("skippy_cached_tokens_total", "Cached prompt tokens by tier");
   out.Sample({{"cache_source", "device"}}, D(engine.cached_hot_tokens));
   out.Sample({{"cache_source", "host"}}, D(engine.cached_warm_tokens));
+  out.Sample({{"cache_source", "decoded_result"}}, D(engine.cached_decoded_tokens));
   out.BeginCounter("skippy_requests_by_hit_kind_total", "Requests by how their prompt was served");
   for (std::size_t kind = 0; kind < std::size(engine.hits_by_kind); ++kind) {
     out.Sample({{"hit_kind", engine::HitKindName(static_cast<engine::HitKind>(kind))}},

@@ -57,6 +57,7 @@ Json CacheStatus(ServerState& state) {
        {{"total", engine.prompt_tokens},
         {"cached_device", engine.cached_hot_tokens},
         {"cached_host", engine.cached_warm_tokens},
+        {"cached_decoded_result", engine.cached_decoded_tokens},
         {"evaluated", engine.evaluated_tokens}}},
       {"lookups", cache.lookups},
       {"hits", cache.hits},
@@ -129,6 +130,7 @@ ApiResult<Json> Lookup(ServerState& state, Json body, const std::string& api_key
 
 HttpResponse Reset(ServerState& state) {
   state.engine.Call([](PrefixCache& cache, runtime::Runtime&) { cache.Clear(); });
+  state.engine.ForgetIdleLanes();
   return JsonResponse(Json{{"success", true}});
 }
 

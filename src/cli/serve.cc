@@ -1,0 +1,244 @@
+// skippy serve: loads a model, answers requests until told to stop, unloads.
+#include <fmt/format.h>
+
+#include <clocale>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "api/http_server.h"
+#include "api/metrics.h"
+#include "api/request_log.h"
+#include "api/routes.h"
+#include "api/server_state.h"
+#include "cli/commands.h"
+#include "cli/serve_options.h"
+#include "cli/signals.h"
+#include "engine/engine.h"
+#include "llama/llama_runtime.h"
+#include "llama/model.h"
+#include "skippy/clock.h"
+#include "skippy/prefix_cache.h"
+
+namespace skippy::cli {
+namespace {
+
+void Say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+int Fail(const Error& error) {
+  Say("skippy serve: " + error.message);
+  return error.code == ErrorCode::kInternal ? 1 : 2;
+}
+
+std::string Size(std::uint64_t bytes) {
+  constexpr double kMib = 1024.0 * 1024.0;
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMib);
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+
+common_params_sampling SamplingDefaults(const ServeOptions& options) {
+  common_params_sampling sampling;
+  using enum common_params_sampling_config;
+  sampling.seed = static_cast<std::uint32_t>(options.sampling.seed);
+  const auto set_float = [&](float& field, double value, std::uint64_t mark = 0) {
+    field = static_cast<float>(value);
+    sampling.user_sampling_config |= mark;
+  };
+  const auto set_int = [&](std::int32_t& field, double value, std::uint64_t mark = 0) {
+    field = static_cast<std::int32_t>(value);
+    sampling.user_sampling_config |= mark;
+  };
+  for (const auto& [flag, value] : options.sampling.set) {
+    if (flag == "temp") set_float(sampling.temp, value, COMMON_PARAMS_SAMPLING_CONFIG_TEMP);
+    if (flag == "top-k") set_int(sampling.top_k, value, COMMON_PARAMS_SAMPLING_CONFIG_TOP_K);
+    if (flag == "top-p") set_float(sampling.top_p, value, COMMON_PARAMS_SAMPLING_CONFIG_TOP_P);
+    if (flag == "min-p") set_float(sampling.min_p, value, COMMON_PARAMS_SAMPLING_CONFIG_MIN_P);
+    if (flag == "typical") set_float(sampling.typ_p, value);
+    if (flag == "repeat-last-n") set_int(sampling.penalty_last_n, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_LAST_N);
+    if (flag == "repeat-penalty") set_float(sampling.penalty_repeat, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_REPEAT);
+    if (flag == "presence-penalty") set_float(sampling.penalty_present, value);
+    if (flag == "frequency-penalty") set_float(sampling.penalty_freq, value);
+    if (flag == "dry-multiplier") set_float(sampling.dry_multiplier, value);
+    if (flag == "dry-base") set_float(sampling.dry_base, value);
+    if (flag == "dry-allowed-length") set_int(sampling.dry_allowed_length, value);
+    if (flag == "dry-penalty-last-n") set_int(sampling.dry_penalty_last_n, value);
+    if (flag == "xtc-probability") set_float(sampling.xtc_probability, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_PROBABILITY);
+    if (flag == "xtc-threshold") set_float(sampling.xtc_threshold, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_THRESHOLD);
+    if (flag == "top-n-sigma") set_float(sampling.top_n_sigma, value);
+    if (flag == "dynatemp-range") set_float(sampling.dynatemp_range, value);
+    if (flag == "dynatemp-exp") set_float(sampling.dynatemp_exponent, value);
+    if (flag == "mirostat") set_int(sampling.mirostat, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT);
+    if (flag == "mirostat-lr") set_float(sampling.mirostat_eta, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_ETA);
+    if (flag == "mirostat-ent") set_float(sampling.mirostat_tau, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_TAU);
+  }
+  return sampling;
+}
+
+llama::RuntimeOptions RuntimeOptionsOf(const ServeOptions& options) {
+  llama::RuntimeOptions runtime;
+  runtime.context = options.context;
+  runtime.lanes = options.lanes;
+  if (options.chunk > 0) runtime.chunk = options.chunk;
+  runtime.threads = options.threads;
+  runtime.threads_batch = options.threads_batch;
+  runtime.flash_attention = options.flash_attention;
+  runtime.swa_full = options.swa_full;
+  runtime.type_k = options.type_k;
+  runtime.type_v = options.type_v;
+  return runtime;
+}
+
+CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeInfo& info) {
+  CacheOptions cache;
+  cache.shape = info.shape;
+  cache.policy = options.cache ? info.policy : PayloadPolicy::kOff;
+  cache.max_bytes = options.cache_ram_mib << 20U;
+  cache.max_logits_bytes = std::min(cache.max_logits_bytes, cache.max_bytes / 4);
+  return cache;
+}
+
+api::ServerSettings SettingsOf(const ServeOptions& options) {
+  api::ServerSettings settings;
+  settings.model_path = options.model;
+  settings.model_alias = options.alias;
+  settings.metrics = options.metrics;
+  settings.slots = options.slots;
+  settings.props = options.props;
+  settings.jinja = options.jinja;
+  settings.chat_template = options.chat_template;
+  settings.reasoning_format = options.reasoning_format;
+  settings.max_choices = std::min<std::uint32_t>(options.max_queue, 128);
+  settings.n_predict = options.sampling.n_predict;
+  settings.sse_ping_seconds = options.sse_ping_seconds;
+  settings.tenants.shared_cache = options.shared_cache;
+  settings.log_requests = options.log_requests;
+  settings.sampling = SamplingDefaults(options);
+  return settings;
+}
+
+std::string MemoryKind(const MemoryShape& shape) {
+  std::string kind;
+  const auto add = [&](bool there, const char* what) {
+    if (there) kind += (kind.empty() ? "" : " + ") + std::string(what);
+  };
+  add(shape.HasKv(), "KV rows");
+  add(shape.HasWindow(), "sliding window");
+  add(shape.HasSnapshot(), "recurrent state");
+  return kind.empty() ? "none" : kind;
+}
+
+void PrintStart(const ServeOptions& options, const api::ServerState& state, int port) {
+  const runtime::RuntimeInfo& info = state.info;
+  const std::uint64_t row = info.shape.kv_row_bytes + info.shape.window_row_bytes;
+  Say(fmt::format("skippy: serving {}", state.model_name));
+  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model, state.model.architecture(),
+                  info.vocab, state.model.content_digest().ShortHex()));
+  Say(fmt::format("  memory    {}: {} bytes a token{}", MemoryKind(info.shape), row,
+                  info.shape.HasSnapshot() ? ", " + Size(info.shape.snapshot_bytes) + " a snapshot" : ""));
+  if (!options.cache) {
+    Say("  cache     off (--no-cache)");
+  } else if (info.policy == PayloadPolicy::kOff) {
+    Say(fmt::format("  cache     off: {}", info.policy_reason));
+  } else {
+    Say(fmt::format("  cache     {}, host tier {} MiB, {}-exact", PayloadPolicyName(info.policy),
+                    options.cache_ram_mib, options.bit_exact ? "bit" : "token"));
+    Say(fmt::format("  reuse     {}", api::ReuseWords(info)));
+  }
+  Say(fmt::format("  lanes     {} x {} tokens of context, chunks of {}, queue of {}", info.lanes, info.context,
+                  info.chunk, options.max_queue));
+  if (!state.template_knows_tools) {
+    Say("  tools     the template knows none: they are told in the system message and held by a grammar");
+  }
+  const bool v6 = options.host.find(':') != std::string::npos;
+  Say(fmt::format("  address   http://{}{}{}:{}  (OpenAI base URL: /v1){}", v6 ? "[" : "", options.host,
+                  v6 ? "]" : "", port, options.api_keys.empty() ? "" : ", API key needed"));
+  if (!IsLoopback(options.host) && options.api_keys.empty()) {
+    Say("  WARNING   anyone who reaches this address may use the server: set --api-key or --api-key-file");
+  }
+}
+
+// Everything that lives as long as the server; destroyed in reverse order.
+struct Loaded {
+  SteadyClock clock;
+  std::unique_ptr<llama::Model> model;
+  std::unique_ptr<runtime::Runtime> runtime;
+  std::unique_ptr<PrefixCache> cache;
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<api::RequestLog> log;
+  std::unique_ptr<api::ServerState> state;
+};
+
+Status Load(const ServeOptions& options, Loaded& loaded) {
+  llama::ModelOptions model;
+  model.path = options.model;
+  model.gpu_layers = options.gpu_layers;
+  model.use_mmap = options.mmap;
+  model.adapters = options.adapters;
+  SKIPPY_TRY(loaded.model, llama::Model::Load(model));
+  SKIPPY_TRY(loaded.runtime, llama::MakeRuntime(*loaded.model, RuntimeOptionsOf(options)));
+  const runtime::RuntimeInfo& info = loaded.runtime->info();
+
+  const CacheOptions cache = CacheOptionsOf(options, info);
+  for (const std::string& problem : cache.Validate()) return Err(ErrorCode::kInvalidArgument, problem);
+  loaded.cache = std::make_unique<PrefixCache>(cache, loaded.clock);
+
+  engine::EngineOptions engine;
+  engine.max_queue = options.max_queue;
+  engine.exactness = options.bit_exact ? Exactness::kBit : Exactness::kToken;
+  engine.cache = options.cache && info.policy != PayloadPolicy::kOff;
+  engine.hot_lanes = engine.hot_lanes && options.cache;
+  engine.share_prefill = engine.share_prefill && engine.cache;
+  loaded.engine = std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
+  if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
+  SKIPPY_TRY(loaded.state, api::ServerState::Make(SettingsOf(options), *loaded.model, *loaded.runtime,
+                                                  *loaded.engine, loaded.clock));
+  return {};
+}
+
+}  // namespace
+
+int Serve(std::vector<std::string> arguments) {
+  std::setlocale(LC_NUMERIC, "C");
+  const auto parsed = ParseServe(std::move(arguments));
+  if (!parsed) return Fail(parsed.error());
+  if (parsed->help) {
+    std::printf("%s", parsed->help_text.c_str());
+    return 0;
+  }
+  const ServeOptions& options = parsed->options;
+  InstallStopSignals();
+
+  api::HttpOptions http;
+  http.host = options.host;
+  http.port = options.port;
+  http.api_keys = options.api_keys;
+  http.max_body_bytes = std::size_t{options.max_body_mib} << 20U;
+  http.max_threads = options.http_threads;
+  http.timeout_seconds = options.timeout_seconds;
+  auto server = api::HttpServer::Bind(http);
+  if (!server) return Fail(server.error());
+  (*server)->Start();
+
+  Loaded loaded;
+  if (const Status status = Load(options, loaded); !status) {
+    (*server)->Stop();
+    return Fail(status.error());
+  }
+  loaded.engine->Start();
+  (*server)->Publish(api::MakeRoutes(*loaded.state, loaded.log.get()));
+  PrintStart(options, *loaded.state, (*server)->port());
+
+  WaitForStop();
+  Say("skippy: stopping");
+  loaded.state->stopping.store(true);
+  loaded.engine->Stop();  // ends running requests, so that their handlers return
+  (*server)->Stop();
+  return 0;
+}
+
+}  // namespace skippy::cli

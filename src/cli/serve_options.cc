@@ -1,0 +1,385 @@
+#include "cli/serve_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "cli/flag_suggest.h"
+
+namespace skippy::cli {
+namespace {
+
+// llama-server's short spellings have several letters, which the library takes for bundles of one-letter flags.
+const std::map<std::string, std::string>& ShortForms() {
+  static const std::map<std::string, std::string> kForms{
+      {"-m", "--model"},           {"-a", "--alias"},
+      {"-c", "--ctx-size"},        {"-np", "--parallel"},
+      {"-ngl", "--n-gpu-layers"},  {"-t", "--threads"},
+      {"-tb", "--threads-batch"},  {"-b", "--batch-size"},
+      {"-ub", "--ubatch-size"},    {"-fa", "--flash-attn"},
+      {"-ctk", "--cache-type-k"},  {"-ctv", "--cache-type-v"},
+      {"-cram", "--cache-ram"},    {"-n", "--n-predict"},
+      {"-s", "--seed"},            {"-to", "--timeout"},
+      {"-cb", "--cont-batching"},  {"-h", "--help"},
+      {"-no-kvu", "--no-kv-unified"},
+  };
+  return kForms;
+}
+
+// Flags of llama-server that would make answers inexact, or that this server has no counterpart for.
+const std::map<std::string, std::string>& Refused() {
+  static const std::string kShift =
+      "moving cached text to other positions changes answers; this server reuses exact prefixes only";
+  static const std::string kMedia = "this server serves text only";
+  static const std::string kDraft = "speculative decoding is not supported yet";
+  static const std::map<std::string, std::string> kReasons{
+      {"--cache-reuse", kShift},
+      {"--context-shift", "shifting the context is not exact; answers end at the context size"},
+      {"--kv-unified", "a unified KV cache is not exact: lanes are isolated streams here"},
+      {"-kvu", "a unified KV cache is not exact: lanes are isolated streams here"},
+      {"--slot-save-path", "prefixes are kept and restored by themselves here"},
+      {"--embedding", "embeddings are not supported"},
+      {"--embeddings", "embeddings are not supported"},
+      {"--rerank", "reranking is not supported"},
+      {"--reranking", "reranking is not supported"},
+      {"--mmproj", kMedia},
+      {"-mm", kMedia},
+      {"--model-draft", kDraft},
+      {"-md", kDraft},
+      {"--no-cont-batching", "lanes always decode together"},
+      {"-nocb", "lanes always decode together"},
+      {"-hf", "give a local file with --model"},
+      {"--hf-repo", "give a local file with --model"},
+      {"--cache-disk", "the disk tier is not part of this version"},
+      {"--ssl-key-file", "put a TLS proxy in front; this server speaks plain HTTP"},
+      {"--ssl-cert-file", "put a TLS proxy in front; this server speaks plain HTTP"},
+      {"--ctx-checkpoints", "snapshots are placed by the cache under --cache-ram"},
+      {"-ctxcp", "snapshots are placed by the cache under --cache-ram"},
+  };
+  return kReasons;
+}
+
+struct Range {
+  const char* flag;
+  double least;
+  double most;
+};
+
+// Sampling defaults; the names are those of the request fields' flags in llama-server.
+constexpr Range kSampling[] = {
+    {"temp", 0, 1e6},           {"top-k", 0, 2147483647.0},   {"top-p", 0, 1},
+    {"min-p", 0, 1},            {"typical", 0, 1e6},          {"repeat-last-n", 0, 2147483647.0},
+    {"repeat-penalty", 1e-6, 1e6}, {"presence-penalty", -1e6, 1e6}, {"frequency-penalty", -1e6, 1e6},
+    {"dry-multiplier", 0, 1e6}, {"dry-base", 0, 1e6},         {"dry-allowed-length", 0, 2147483647.0},
+    {"dry-penalty-last-n", 0, 2147483647.0}, {"xtc-probability", 0, 1}, {"xtc-threshold", 0, 1e6},
+    {"top-n-sigma", -1e6, 1e6}, {"dynatemp-range", 0, 1e6},   {"dynatemp-exp", -1e6, 1e6},
+    {"mirostat", 0, 2},         {"mirostat-lr", 0, 1e6},      {"mirostat-ent", 0, 1e6},
+};
+
+// What the parser fills and Resolve turns into options.
+struct Raw {
+  std::int64_t context = 0, lanes = 1, threads = 0, threads_batch = 0, batch = 0, ubatch = 0;
+  std::int64_t cache_ram = -1;
+  std::string gpu_layers = "auto";
+  std::string flash_attention = "auto";
+  std::string exactness = "token";
+  std::string template_file, key_file;
+  std::vector<std::string> keys, lora, lora_scaled;
+  bool no_cache = false, no_slots = false, no_jinja = false, no_mmap = false, ignored = false;
+  std::map<std::string, double> sampling;
+};
+
+Result<std::string> ReadFile(const std::string& flag, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Err(ErrorCode::kInvalidArgument, fmt::format("{}: cannot read '{}'", flag, path));
+  }
+  return text.str();
+}
+
+std::vector<std::string> SplitOn(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  app.add_option("--model", options.model, "GGUF file to serve")->group("Model");
+  app.add_option("--alias", options.alias, "name of the model shown to clients")->group("Model");
+  app.add_option("--n-gpu-layers,--gpu-layers", raw.gpu_layers, "layers on the GPU: a number, auto or all")
+      ->group("Model");
+  app.add_option("--lora", raw.lora, "LoRA adapter file(s), scale 1; comma-separated or repeated")
+      ->group("Model");
+  app.add_option("--lora-scaled", raw.lora_scaled, "LoRA adapter with a scale, FILE:SCALE")->group("Model");
+  app.add_flag("--lora-init-without-apply", options.adapters_off_at_start,
+               "load adapters with scale 0 (POST /lora-adapters sets it)")
+      ->group("Model");
+  app.add_flag("--no-mmap", raw.no_mmap, "read the file instead of mapping it")->group("Model");
+  app.add_flag("--mmap", raw.ignored, "map the file (the default)")->group("Model");
+}
+
+void AddRuntimeFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  const char* group = "Runtime";
+  app.add_option("--ctx-size", raw.context,
+                 "context of EACH LANE in tokens (llama-server's -c is the sum of all slots); 0: the model's "
+                 "training length, at most 8192")
+      ->check(CLI::Range(0.0, 16777216.0))->group(group);
+  app.add_option("--lanes,--parallel", raw.lanes, "requests served at once, each in a lane of its own")
+      ->check(CLI::Range(1.0, 256.0))->group(group);
+  app.add_option("--ubatch-size", raw.ubatch, "most tokens of one prefill call; prefixes are stored on its grid")
+      ->check(CLI::Range(1.0, 65536.0))->group(group);
+  app.add_option("--batch-size", raw.batch, "upper bound of --ubatch-size, as in llama-server")
+      ->check(CLI::Range(1.0, 65536.0))->group(group);
+  app.add_option("--threads", raw.threads, "compute threads; -1 or 0: number of cores")
+      ->check(CLI::Range(-1.0, 1024.0))->group(group);
+  app.add_option("--threads-batch", raw.threads_batch, "compute threads of prefill; -1 or 0: as --threads")
+      ->check(CLI::Range(-1.0, 1024.0))->group(group);
+  app.add_option("--flash-attn", raw.flash_attention, "on, off or auto")
+      ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))->group(group);
+  const auto types = CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"});
+  app.add_option("--cache-type-k", options.type_k, "type of cached keys")->check(types)->group(group);
+  app.add_option("--cache-type-v", options.type_v, "type of cached values")->check(types)->group(group);
+  app.add_flag("--swa-full", options.swa_full, "keep whole sliding-window caches: rewind to any token")
+      ->group(group);
+  for (const char* flag : {"--cont-batching", "--no-kv-unified", "--no-context-shift", "--cache-prompt",
+                           "--warmup", "--no-warmup", "--no-webui", "--no-ui", "--no-perf"}) {
+    app.add_flag(flag, raw.ignored, "accepted: it is so anyway")->group("");
+  }
+}
+
+void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  const char* group = "Cache";
+  app.add_option("--cache-ram", raw.cache_ram,
+                 "hard cap of the host tier in MiB (0: lanes only); default: a quarter of the memory, at most "
+                 "4096")
+      ->check(CLI::Range(0.0, 1073741824.0))->group(group);
+  app.add_option("--exactness", raw.exactness,
+                 "token: greedy tokens equal a cold run's; bit: logits do (coarser reuse, no batched decoding)")
+      ->check(CLI::IsMember({"token", "bit"}))->group(group);
+  app.add_flag("--no-cache,--no-cache-prompt", raw.no_cache, "serve without a cache")->group(group);
+  app.add_option("--max-queue", options.max_queue, "requests that may wait; more get 429")
+      ->check(CLI::Range(1.0, 100000.0))->group(group);
+  app.add_flag("--shared-cache", options.shared_cache, "all API keys share cached prefixes")->group(group);
+}
+
+void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  const char* group = "Server";
+  app.add_option("--host", options.host, "address to listen on")->group(group);
+  app.add_option("--port", options.port, "port; 0: a free one, printed at start")
+      ->check(CLI::Range(0.0, 65535.0))->group(group);
+  app.add_option("--api-key", raw.keys, "key(s) that clients must send; comma-separated or repeated")
+      ->group(group);
+  app.add_option("--api-key-file", raw.key_file, "file with one key a line")->group(group);
+  app.add_option("--timeout", options.timeout_seconds, "seconds that a read or write may take")
+      ->check(CLI::Range(1.0, 86400.0))->group(group);
+  app.add_option("--threads-http", options.http_threads, "connections served at once")
+      ->check(CLI::Range(1.0, 65536.0))->group(group);
+  app.add_option("--max-body", options.max_body_mib, "largest request body in MiB")
+      ->check(CLI::Range(1.0, 1024.0))->group(group);
+  app.add_option("--sse-ping-interval", options.sse_ping_seconds, "seconds of silence before a stream pings; -1: never")
+      ->check(CLI::Range(-1.0, 86400.0))->group(group);
+  app.add_flag("--metrics", options.metrics, "serve GET /metrics (Prometheus)")->group(group);
+  app.add_flag("--slots", raw.ignored, "serve GET /slots (the default)")->group(group);
+  app.add_flag("--no-slots", raw.no_slots, "do not serve GET /slots")->group(group);
+  app.add_flag("--props", options.props, "allow POST /props")->group(group);
+  app.add_flag("--log-requests", options.log_requests, "one JSON line a request on standard output, no text")
+      ->group(group);
+}
+
+void AddChatFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  app.add_flag("--jinja", raw.ignored, "use the model's Jinja template (the default)")->group("Chat");
+  app.add_flag("--no-jinja", raw.no_jinja, "use llama.cpp's built-in templates only")->group("Chat");
+  app.add_option("--chat-template", options.chat_template, "Jinja text or name that replaces the model's template")
+      ->group("Chat");
+  app.add_option("--chat-template-file", raw.template_file, "file with a Jinja template")->group("Chat");
+  app.add_option("--reasoning-format", options.reasoning_format, "how thinking is returned")
+      ->check(CLI::IsMember({"auto", "none", "deepseek", "deepseek-legacy"}))->group("Chat");
+}
+
+void AddSamplingFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
+  const char* group = "Sampling defaults of requests that say nothing";
+  app.add_option("--seed", options.sampling.seed, "random seed; -1: random")
+      ->check(CLI::Range(-1.0, 4294967295.0))->group(group);
+  app.add_option("--n-predict,--predict", options.sampling.n_predict, "most tokens of an answer; -1: up to the context")
+      ->check(CLI::Range(-1.0, 2147483647.0))->group(group);
+  for (const Range& range : kSampling) {
+    std::string names = fmt::format("--{}", range.flag);
+    if (names == "--temp") names += ",--temperature";
+    if (names == "--typical") names += ",--typical-p";
+    if (names == "--top-n-sigma") names += ",--top-nsigma";
+    app.add_option_function<double>(
+           names, [&raw, flag = range.flag](const double& value) { raw.sampling[flag] = value; }, "")
+        ->check(CLI::Range(range.least, range.most))->group(group);
+  }
+}
+
+std::uint64_t DefaultCacheMib() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGE_SIZE);
+  const std::uint64_t memory =
+      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+  return std::clamp<std::uint64_t>((memory >> 20U) / 4, 64, 4096);
+}
+
+Status ResolveKeys(const Raw& raw, ServeOptions& options) {
+  for (const std::string& given : raw.keys) {
+    for (std::string& key : SplitOn(given, ',')) options.api_keys.push_back(std::move(key));
+  }
+  if (!raw.key_file.empty()) {
+    SKIPPY_TRY(const std::string text, ReadFile("--api-key-file", raw.key_file));
+    const std::size_t before = options.api_keys.size();
+    for (std::string line : SplitOn(text, '\n')) {
+      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
+      if (!line.empty()) options.api_keys.push_back(std::move(line));
+    }
+    if (options.api_keys.size() == before) {
+      return Err(ErrorCode::kInvalidArgument, fmt::format("--api-key-file: '{}' holds no key", raw.key_file));
+    }
+  }
+  return {};
+}
+
+Status ResolveAdapters(const Raw& raw, ServeOptions& options) {
+  for (const std::string& given : raw.lora) {
+    for (const std::string& path : SplitOn(given, ',')) options.adapters.emplace_back(path, 1.0F);
+  }
+  for (const std::string& given : raw.lora_scaled) {
+    for (const std::string& item : SplitOn(given, ',')) {
+      const std::size_t colon = item.rfind(':');
+      float scale = NAN;
+      if (colon != std::string::npos) {
+        const std::string number = item.substr(colon + 1);
+        std::size_t used = 0;
+        try {
+          scale = std::stof(number, &used);
+        } catch (const std::exception&) {
+          used = 0;
+        }
+        if (used != number.size()) scale = NAN;
+      }
+      if (!std::isfinite(scale)) {
+        return Err(ErrorCode::kInvalidArgument, fmt::format("--lora-scaled: '{}' is not FILE:SCALE", item));
+      }
+      options.adapters.emplace_back(item.substr(0, colon), scale);
+    }
+  }
+  if (options.adapters_off_at_start) {
+    for (auto& [path, scale] : options.adapters) scale = 0;
+  }
+  return {};
+}
+
+Status Resolve(const Raw& raw, ServeOptions& options) {
+  options.context = static_cast<std::uint32_t>(raw.context);
+  options.lanes = static_cast<std::uint32_t>(raw.lanes);
+  options.threads = static_cast<std::uint32_t>(std::max<std::int64_t>(0, raw.threads));
+  options.threads_batch = static_cast<std::uint32_t>(std::max<std::int64_t>(0, raw.threads_batch));
+  options.chunk = static_cast<std::uint32_t>(raw.ubatch);
+  if (raw.batch > 0 && (options.chunk == 0 || raw.batch < raw.ubatch)) {
+    options.chunk = raw.ubatch == 0 && raw.batch > 512 ? 0 : static_cast<std::uint32_t>(raw.batch);
+  }
+  options.flash_attention = raw.flash_attention != "off" && raw.flash_attention != "0";
+  options.bit_exact = raw.exactness == "bit";
+  options.cache = !raw.no_cache;
+  options.cache_ram_mib =
+      raw.cache_ram < 0 ? DefaultCacheMib() : static_cast<std::uint64_t>(raw.cache_ram);
+  options.slots = !raw.no_slots;
+  options.jinja = !raw.no_jinja;
+  options.mmap = !raw.no_mmap;
+  if (raw.gpu_layers == "auto" || raw.gpu_layers == "all") {
+    options.gpu_layers = -1;
+  } else {
+    const bool digits = !raw.gpu_layers.empty() && raw.gpu_layers.size() < 7 &&
+                        raw.gpu_layers.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits && raw.gpu_layers != "-1") {
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("--n-gpu-layers: '{}' is not a number from 0 to 999999, auto or all", raw.gpu_layers));
+    }
+    options.gpu_layers = std::stoi(raw.gpu_layers);
+  }
+  for (const auto& [flag, value] : raw.sampling) options.sampling.set.emplace_back(flag, value);
+  if (!raw.template_file.empty()) {
+    SKIPPY_TRY(options.chat_template, ReadFile("--chat-template-file", raw.template_file));
+  }
+  SKIPPY_RETURN_IF_ERROR(ResolveKeys(raw, options));
+  SKIPPY_RETURN_IF_ERROR(ResolveAdapters(raw, options));
+  if (options.model.empty()) {
+    return Err(ErrorCode::kInvalidArgument, "--model is required: the GGUF file to serve");
+  }
+  return {};
+}
+
+Status CheckUnknown(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return {};
+  const std::string& unknown = extras.front();
+  if (unknown.empty() || unknown.front() != '-') {
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' is not a flag; the model is given with --model FILE", unknown));
+  }
+  std::string name = unknown.substr(0, unknown.find('='));
+  if (const auto it = Refused().find(name); it != Refused().end()) {
+    return Err(ErrorCode::kInvalidArgument, fmt::format("{} is not supported: {}", name, it->second));
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& flag : option->get_lnames()) known.push_back("--" + flag);
+  }
+  for (const auto& [flag, long_form] : ShortForms()) known.push_back(flag);
+  const auto nearest = NearestFlag(name, known);
+  return Err(ErrorCode::kInvalidArgument,
+             nearest ? fmt::format("unknown flag {}; did you mean {}?", name, *nearest)
+                     : fmt::format("unknown flag {}; see skippy serve --help", name));
+}
+
+}  // namespace
+
+Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    const auto it = ShortForms().find(argument);
+    if (it != ShortForms().end()) argument = it->second;
+  }
+  ParsedServe parsed;
+  Raw raw;
+  CLI::App app("Serves a GGUF model over an OpenAI-compatible HTTP API with an exact prefix cache.\n"
+               "llama-server's short spellings (-m -c -np -ngl -t -tb -b -ub -fa -ctk -ctv -n -s) work too.",
+               "skippy serve");
+  app.allow_extras();
+  app.set_help_flag("--help", "this text");
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddModelFlags(app, parsed.options, raw);
+  AddRuntimeFlags(app, parsed.options, raw);
+  AddCacheFlags(app, parsed.options, raw);
+  AddServerFlags(app, parsed.options, raw);
+  AddChatFlags(app, parsed.options, raw);
+  AddSamplingFlags(app, parsed.options, raw);
+  for (const char* many : {"--lora", "--lora-scaled", "--api-key"}) {
+    app.get_option(many)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // the library pops from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = true;
+    parsed.help_text = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    return Err(ErrorCode::kInvalidArgument, error.what());
+  }
+  SKIPPY_RETURN_IF_ERROR(CheckUnknown(app));
+  SKIPPY_RETURN_IF_ERROR(Resolve(raw, parsed.options));
+  return parsed;
+}
+
+}  // namespace skippy::cli
