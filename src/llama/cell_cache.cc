@@ -114,13 +114,17 @@ void CellCache::Drop(SeqId lane, Pos from) {
 }
 
 void CellCache::CutRing(SeqId lane, Pos end, Pos old_end) {
-  const Pos overwritten = old_end > cells_ ? old_end - cells_ : 0;  // [0, overwritten) has no cell any more
-  // The tokens of overwritten rows are gone; only n-gram embeddings read them, and never so far back.
+  const Pos overwritten =
+      old_end > cells_ ? old_end - cells_ : 0;  // [0, overwritten) has no cell any more
+  // The tokens of overwritten rows are gone; only n-gram embeddings read them, and never so far
+  // back.
   std::vector<Token> tokens(end, 0);
   tokens[end - 1] = TokenAt(lane, end - 1);
   Drop(lane, end);
-  if (overwritten == 0) return;  // never wrapped: llama.cpp's search goes on at the first freed cell, which is end
-  // llama.cpp looks for the next cell behind the last one claimed, so the last position is claimed again, last.
+  if (overwritten == 0)
+    return;  // never wrapped: llama.cpp's search goes on at the first freed cell, which is end
+  // llama.cpp looks for the next cell behind the last one claimed, so the last position is claimed
+  // again, last.
   Drop(lane, end - 1);
   Claim(lane, {end > cells_ ? end - cells_ : 0, overwritten}, tokens);
   Claim(lane, {end - 1, end}, tokens);
@@ -155,7 +159,8 @@ std::vector<CellCache::Run> CellCache::Runs(PosRange positions) const {
   return runs;
 }
 
-void CellCache::Read(SeqId lane, PosRange positions, std::size_t prefix, MutableByteSpan block) const {
+void CellCache::Read(SeqId lane, PosRange positions, std::size_t prefix,
+                     MutableByteSpan block) const {
   const std::vector<Run> runs = Runs(positions);
   for (const Slab& slab : slabs_) {
     std::byte* out = block.data() + (prefix + slab.prefix) * positions.size();

@@ -28,8 +28,9 @@ constexpr std::uint32_t kStateVersion = 1;
 std::uint64_t Padded(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 std::optional<ggml_type> CacheType(const std::string& name) {
-  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
-                               GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1})
+  for (const ggml_type type :
+       {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
+        GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1})
     if (name == ggml_type_name(type)) return type;
   return std::nullopt;
 }
@@ -37,15 +38,18 @@ std::optional<ggml_type> CacheType(const std::string& name) {
 Status CheckCacheType(const llama_model& model, const char* option, const std::string& name) {
   const auto type = CacheType(name);
   if (!type)
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("{}: '{}' is not a cache type (f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1)",
-                           option, name));
+    return Err(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "{}: '{}' is not a cache type (f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1)",
+            option, name));
   const auto block = static_cast<std::uint32_t>(ggml_blck_size(*type));
   for (std::uint32_t layer = 0; layer < model.hparams.n_layer_all; ++layer) {
-    if (model.hparams.n_embd_head_k(layer) % block != 0 || model.hparams.n_embd_head_v(layer) % block != 0)
+    if (model.hparams.n_embd_head_k(layer) % block != 0 ||
+        model.hparams.n_embd_head_v(layer) % block != 0)
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("{}: type {} needs head sizes divisible by {}, layer {} has {} and {}", option, name,
-                             block, layer, model.hparams.n_embd_head_k(layer),
+                 fmt::format("{}: type {} needs head sizes divisible by {}, layer {} has {} and {}",
+                             option, name, block, layer, model.hparams.n_embd_head_k(layer),
                              model.hparams.n_embd_head_v(layer)));
   }
   return {};
@@ -57,14 +61,18 @@ Status CheckModel(const llama_model& model) {
   if (llama_model_has_encoder(&model))
     return Err(ErrorCode::kUnsupported, "encoder-decoder models are not supported");
   if (!hparams.causal_attn || llama_model_is_diffusion(&model))
-    return Err(ErrorCode::kUnsupported,
-               "this model does not generate text from left to right (embedding or diffusion model)");
+    return Err(
+        ErrorCode::kUnsupported,
+        "this model does not generate text from left to right (embedding or diffusion model)");
   const bool special = llm_arch_is_recurrent(model.arch) || llm_arch_is_hybrid(model.arch);
   if (!special && hparams.swa_type != LLAMA_SWA_TYPE_NONE && !hparams.is_swa_any())
-    return Err(ErrorCode::kInvalidArgument, "the model names a sliding window but no layer that uses it");
+    return Err(ErrorCode::kInvalidArgument,
+               "the model names a sliding window but no layer that uses it");
   if (hparams.swa_type != LLAMA_SWA_TYPE_NONE && hparams.n_swa == 0)
-    return Err(ErrorCode::kInvalidArgument, "the model has sliding-window layers but a window of 0");
-  if (model.arch == LLM_ARCH_GEMMA4_ASSISTANT || model.arch == LLM_ARCH_EAGLE3 || model.arch == LLM_ARCH_DFLASH)
+    return Err(ErrorCode::kInvalidArgument,
+               "the model has sliding-window layers but a window of 0");
+  if (model.arch == LLM_ARCH_GEMMA4_ASSISTANT || model.arch == LLM_ARCH_EAGLE3 ||
+      model.arch == LLM_ARCH_DFLASH)
     return Err(ErrorCode::kUnsupported, "draft models cannot be served on their own");
   return {};
 }
@@ -89,7 +97,8 @@ std::uint64_t HostAvailable() {
   // Control groups, version 2 and then version 1.
   const std::pair<const char*, const char*> limits[] = {
       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+       "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
   for (const auto& [limit_path, used_path] : limits) {
     const std::uint64_t limit = ReadNumber(limit_path);
     if (limit == 0) continue;
@@ -100,14 +109,22 @@ std::uint64_t HostAvailable() {
   return available;
 }
 
-// Cells of one lane in a sliding-window layer (llama_kv_cache_iswa's own rule).
-std::uint64_t WindowCells(const llama_hparams& hparams, const RuntimeOptions& options, std::uint64_t cells) {
-  if (options.swa_full) return cells;
-  return Padded(std::min<std::uint64_t>(cells, std::uint64_t{hparams.n_swa} + options.chunk), kCellPadding);
+// Most tokens of a batch. A multiple of the lanes: llama.cpp reserves its graph for equal shares of
+// all sequences, and asserts on some families (kimi-linear) when the shares do not come out even.
+std::uint32_t BatchTokens(const RuntimeOptions& options) {
+  return static_cast<std::uint32_t>(Padded(options.chunk, options.lanes));
 }
 
-std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& options, std::uint64_t cells,
-                           std::uint64_t vocab) {
+// Cells of one lane in a sliding-window layer (llama_kv_cache_iswa's own rule).
+std::uint64_t WindowCells(const llama_hparams& hparams, const RuntimeOptions& options,
+                          std::uint64_t cells) {
+  if (options.swa_full) return cells;
+  return Padded(std::min<std::uint64_t>(cells, std::uint64_t{hparams.n_swa} + BatchTokens(options)),
+                kCellPadding);
+}
+
+std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& options,
+                           std::uint64_t cells, std::uint64_t vocab) {
   std::uint64_t widest = hparams.n_embd;
   for (std::uint32_t layer = 0; layer < hparams.n_layer_all; ++layer)
     widest = std::max<std::uint64_t>(widest, hparams.n_ff(layer));
@@ -119,9 +136,11 @@ std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& o
 }
 
 std::string BuildText(const RuntimeOptions& options) {
-  std::string text = fmt::format("llama.cpp {} {} {}", llama_commit(), llama_compiler(), llama_build_target());
+  std::string text =
+      fmt::format("llama.cpp {} {} {}", llama_commit(), llama_compiler(), llama_build_target());
   text += fmt::format(" | {} | repack=1", llama_print_system_info());
-  if (options.threads_batch != options.threads) text += fmt::format(" | threads_batch={}", options.threads_batch);
+  if (options.threads_batch != options.threads)
+    text += fmt::format(" | threads_batch={}", options.threads_batch);
   // Environment switches of ggml and llama.cpp that change results.
   for (const char* name : {"GGML_NO_IQ_PANEL", "LLAMA_ATTN_ROT_DISABLE", "GGML_CUDA_FORCE_MMQ",
                            "GGML_CUDA_FORCE_CUBLAS", "GGML_VK_DISABLE_F16", "GGML_DISABLE_FUSION"})
@@ -140,6 +159,12 @@ std::string DeviceText(const llama_model& model) {
 
 }  // namespace
 
+std::uint32_t LearnedPositions(const Model& model) {
+  const ggml_tensor* table = model.raw()->pos_embd;
+  return table == nullptr ? std::numeric_limits<std::uint32_t>::max()
+                          : static_cast<std::uint32_t>(table->ne[1]);
+}
+
 Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& options) {
   const llama_model& raw = *model.raw();
   SKIPPY_RETURN_IF_ERROR(CheckModel(raw));
@@ -148,12 +173,18 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("lanes: {} is not in 1..{}", resolved.lanes, kMaxLanes));
   if (resolved.context == 0)
-    resolved.context = std::clamp(raw.hparams.n_ctx_train, kCellPadding, kDefaultContext);
+    resolved.context = std::min(std::clamp(raw.hparams.n_ctx_train, kCellPadding, kDefaultContext),
+                                LearnedPositions(model));
+  if (const std::uint32_t limit = LearnedPositions(model); resolved.context > limit)
+    return Err(
+        ErrorCode::kInvalidArgument,
+        fmt::format("context: {} positions, but this model has learned embeddings for {} only",
+                    resolved.context, limit));
   // Positions are 32-bit signed in llama.cpp, and so is the number of all cells.
   if (Padded(resolved.context, kCellPadding) * resolved.lanes > std::uint64_t{1} << 30)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("context: {} positions for {} lanes is more than {} cells", resolved.context,
-                           resolved.lanes, std::uint64_t{1} << 30));
+               fmt::format("context: {} positions for {} lanes is more than {} cells",
+                           resolved.context, resolved.lanes, std::uint64_t{1} << 30));
   if (resolved.chunk == 0)
     return Err(ErrorCode::kInvalidArgument, "chunk: must be at least 1 token");
   resolved.chunk = static_cast<std::uint32_t>(
@@ -164,8 +195,8 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
   const std::uint32_t most_threads = std::max(512U, 4 * std::thread::hardware_concurrency());
   if (resolved.threads > most_threads || resolved.threads_batch > most_threads)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("threads: {} is more than {}", std::max(resolved.threads, resolved.threads_batch),
-                           most_threads));
+               fmt::format("threads: {} is more than {}",
+                           std::max(resolved.threads, resolved.threads_batch), most_threads));
   SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_k", resolved.type_k));
   SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_v", resolved.type_v));
   if (!resolved.flash_attention && ggml_is_quantized(*CacheType(resolved.type_v)))
@@ -176,8 +207,9 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
 
 llama_context_params ContextParams(const RuntimeOptions& resolved) {
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<std::uint32_t>(Padded(resolved.context, kCellPadding)) * resolved.lanes;
-  params.n_batch = std::max(resolved.chunk, resolved.lanes);
+  params.n_ctx =
+      static_cast<std::uint32_t>(Padded(resolved.context, kCellPadding)) * resolved.lanes;
+  params.n_batch = BatchTokens(resolved);
   params.n_ubatch = params.n_batch;
   params.n_seq_max = resolved.lanes;
   params.n_outputs_max = resolved.lanes;  // one row of logits a lane keeps the head's buffer small
@@ -205,11 +237,13 @@ std::uint64_t EstimateContextBytes(const Model& model, const RuntimeOptions& res
   for (std::uint32_t layer = 0; layer < hparams.n_layer(); ++layer) {
     const bool recurrent = recurrent_only || both || hparams.is_recr(layer);
     if (recurrent)
-      bytes += std::uint64_t{resolved.lanes} * (hparams.n_embd_r() + hparams.n_embd_s()) * sizeof(float);
+      bytes +=
+          std::uint64_t{resolved.lanes} * (hparams.n_embd_r() + hparams.n_embd_s()) * sizeof(float);
     if (recurrent_only || (recurrent && !both) || !hparams.has_kv(layer)) continue;
     std::uint64_t row = ggml_row_size(type_k, hparams.n_embd_k_gqa(layer));
     if (!hparams.is_mla()) row += ggml_row_size(type_v, hparams.n_embd_v_gqa(layer));
-    bytes += row * (hparams.is_swa(layer) ? WindowCells(hparams, resolved, cells) : cells) * resolved.lanes;
+    bytes += row * (hparams.is_swa(layer) ? WindowCells(hparams, resolved, cells) : cells) *
+             resolved.lanes;
   }
   return bytes + ComputeBytes(hparams, resolved, cells, raw.vocab.n_tokens());
 }

@@ -1,8 +1,9 @@
-// From RuntimeOptions to a llama_context: checked options, a memory estimate before anything is allocated, and the
-// identity of the result.
+// From RuntimeOptions to a llama_context: checked options, a memory estimate before anything is
+// allocated, and the identity of the result.
 //
-// Errors: kInvalidArgument (an option, named), kResourceExhausted (needed and available bytes), kUnsupported (a
-// model that cannot generate). No abort: shapes that llama.cpp asserts on are refused first.
+// Errors: kInvalidArgument (an option, named), kResourceExhausted (needed and available bytes),
+// kUnsupported (a model that cannot generate). No abort: shapes that llama.cpp asserts on are
+// refused first.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,16 @@ namespace skippy::llama {
 // Resolves zeros to defaults and checks every option against the model.
 Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& options);
 
+// Positions that the model has learned embeddings for; llama.cpp asserts beyond them. No limit with
+// rope.
+std::uint32_t LearnedPositions(const Model& model);
+
 llama_context_params ContextParams(const RuntimeOptions& resolved);
 
 // An estimate from above, within a few percent for KV caches and coarser for compute buffers.
 std::uint64_t EstimateContextBytes(const Model& model, const RuntimeOptions& resolved);
-// What this process may still take: free device memory if layers are offloaded, else the smaller of the machine's
-// available memory and the control group's rest. Zero: unknown.
+// What this process may still take: free device memory if layers are offloaded, else the smaller of
+// the machine's available memory and the control group's rest. Zero: unknown.
 std::uint64_t AvailableBytes(const Model& model);
 
 // cells: cells a lane as llama.cpp laid them out.

@@ -48,15 +48,17 @@ struct OpenedGguf {
 Result<std::uint64_t> OpenRegular(const std::string& path, const FileDescriptor& file) {
   if (file.get() < 0) {
     const int code = errno;
-    return Err(code == ENOENT || code == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
-               fmt::format("cannot open model file '{}': {}", path, std::strerror(code)));
+    return Err(
+        code == ENOENT || code == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument,
+        fmt::format("cannot open model file '{}': {}", path, std::strerror(code)));
   }
   struct stat info {};
   if (fstat(file.get(), &info) != 0)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("cannot inspect model file '{}': {}", path, std::strerror(errno)));
   if (!S_ISREG(info.st_mode))
-    return Err(ErrorCode::kInvalidArgument, fmt::format("model path '{}' is not a regular file", path));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("model path '{}' is not a regular file", path));
   return static_cast<std::uint64_t>(info.st_size);
 }
 
@@ -76,8 +78,9 @@ Status CheckMagic(const std::string& path, const FileDescriptor& file, std::uint
 std::uint64_t NeededBytes(const gguf_context* gguf) {
   std::uint64_t end = gguf_get_data_offset(gguf);
   for (std::int64_t i = 0; i < gguf_get_n_tensors(gguf); ++i) {
-    end = std::max<std::uint64_t>(end, gguf_get_data_offset(gguf) + gguf_get_tensor_offset(gguf, i) +
-                                           gguf_get_tensor_size(gguf, i));
+    end =
+        std::max<std::uint64_t>(end, gguf_get_data_offset(gguf) + gguf_get_tensor_offset(gguf, i) +
+                                         gguf_get_tensor_size(gguf, i));
   }
   return end;
 }
@@ -96,8 +99,8 @@ Result<OpenedGguf> OpenGguf(const std::string& path) {
   const std::uint64_t needed = NeededBytes(opened.gguf.get());
   if (needed > opened.file_bytes)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is truncated: its header promises {} bytes, the file has {}", path, needed,
-                           opened.file_bytes));
+               fmt::format("'{}' is truncated: its header promises {} bytes, the file has {}", path,
+                           needed, opened.file_bytes));
   return opened;
 }
 
@@ -175,14 +178,14 @@ Result<std::vector<std::string>> PartNames(const std::string& path, std::int64_t
                                            std::int64_t count) {
   if (number != 0)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is part {} of {} of a split model: give the first part", path, number + 1,
-                           count));
+               fmt::format("'{}' is part {} of {} of a split model: give the first part", path,
+                           number + 1, count));
   std::vector<char> prefix(path.size() + 64);
   const int parts = static_cast<int>(count);
   if (llama_split_prefix(prefix.data(), prefix.size(), path.c_str(), 0, parts) <= 0)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is the first of {} parts, but is not named *-00001-of-{:05}.gguf", path,
-                           count, count));
+               fmt::format("'{}' is the first of {} parts, but is not named *-00001-of-{:05}.gguf",
+                           path, count, count));
   std::vector<std::string> names;
   for (int i = 0; i < parts; ++i) {
     std::vector<char> name(path.size() + 64);

@@ -5,7 +5,8 @@
 namespace skippy::llama {
 namespace {
 
-// Position behind the literal or character class that opens at `at`; the end of the text if it never closes.
+// Position behind the literal or character class that opens at `at`; the end of the text if it
+// never closes.
 std::size_t SkipQuoted(std::string_view text, std::size_t at) {
   const char close = text[at] == '[' ? ']' : '"';
   for (++at; at < text.size(); ++at) {
@@ -22,7 +23,8 @@ std::size_t SkipQuoted(std::string_view text, std::size_t at) {
 
 Status CheckGrammarText(std::string_view grammar) {
   if (grammar.starts_with("%llguidance"))
-    return Err(ErrorCode::kUnsupported, "grammar: %llguidance grammars are not supported by this build");
+    return Err(ErrorCode::kUnsupported,
+               "grammar: %llguidance grammars are not supported by this build");
   if (grammar.size() > kMaxGrammarBytes)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("grammar: {} bytes is more than {}", grammar.size(), kMaxGrammarBytes));
@@ -44,7 +46,8 @@ Status CheckGrammarText(std::string_view grammar) {
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("grammar: more than {} nested groups", kMaxGrammarNesting));
     if (rules > kMaxGrammarRules)
-      return Err(ErrorCode::kInvalidArgument, fmt::format("grammar: more than {} rules", kMaxGrammarRules));
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("grammar: more than {} rules", kMaxGrammarRules));
     ++at;
   }
   return {};

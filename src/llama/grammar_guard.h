@@ -1,8 +1,9 @@
 // Refuses GBNF texts that llama.cpp's parser cannot survive, before it sees them.
 //
-// llama.cpp parses groups and looks for left recursion by recursion on the stack, and aborts on an llguidance
-// grammar that was not compiled in. Everything else that is wrong with a grammar it reports by itself.
-// Threads: any. Errors: kInvalidArgument, kUnsupported. Cost: one pass over the text.
+// llama.cpp parses groups and looks for left recursion by recursion on the stack, and aborts on an
+// llguidance grammar that was not compiled in. Everything else that is wrong with a grammar it
+// reports by itself. Threads: any. Errors: kInvalidArgument, kUnsupported. Cost: one pass over the
+// text.
 #pragma once
 
 #include <string_view>

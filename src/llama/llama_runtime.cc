@@ -37,7 +37,8 @@ class LlamaRuntime final : public runtime::Runtime {
   bool Truncate(SeqId lane, Pos end) override;
   void Clear(SeqId lane) override;
   Status Copy(SeqId from, SeqId to) override;
-  Status ExportRows(SeqId lane, Component component, PosRange positions, MutableByteSpan out) override;
+  Status ExportRows(SeqId lane, Component component, PosRange positions,
+                    MutableByteSpan out) override;
   Status ExportSnapshot(SeqId lane, MutableByteSpan out) override;
   Status Import(const runtime::ImportRequest& request) override;
   Result<std::vector<AdapterIdentity>> ResolveAdapters(
@@ -84,10 +85,11 @@ LlamaRuntime::LlamaRuntime(const Model& model, const RuntimeOptions& options, Co
   info_.policy = layout_.policy;
   info_.policy_reason = layout_.reason;
   info_.lanes = options.lanes;
-  info_.context = llama_n_ctx_seq(context_.get());
+  const std::uint32_t cells = llama_n_ctx_seq(context_.get());
+  info_.context = std::min(cells, LearnedPositions(model));
   info_.chunk = options.chunk;
   info_.vocab = static_cast<std::uint32_t>(llama_vocab_n_tokens(model.vocab()));
-  info_.identity = RuntimeIdentity(model, options, info_.context);
+  info_.identity = RuntimeIdentity(model, options, cells);
 }
 
 Status LlamaRuntime::CheckLane(SeqId lane) const {
@@ -109,23 +111,26 @@ Status LlamaRuntime::CheckItems(std::span<const runtime::DecodeItem> items) cons
     SKIPPY_RETURN_IF_ERROR(CheckLane(item.lane));
     for (std::size_t j = 0; j < i; ++j)
       if (items[j].lane == item.lane)
-        return Err(ErrorCode::kInvalidArgument, fmt::format("decode: lane {} twice", item.lane.value));
+        return Err(ErrorCode::kInvalidArgument,
+                   fmt::format("decode: lane {} twice", item.lane.value));
     const std::size_t most = items.size() == 1 ? info_.chunk : 1;
     if (item.tokens.empty() || item.tokens.size() > most)
-      return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("decode: {} tokens for one item, must be 1..{}", item.tokens.size(), most));
+      return Err(
+          ErrorCode::kInvalidArgument,
+          fmt::format("decode: {} tokens for one item, must be 1..{}", item.tokens.size(), most));
     if (item.pos != lanes_[item.lane.value].end)
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("decode: position {} in lane {}, which ends at {}", item.pos, item.lane.value,
-                             lanes_[item.lane.value].end));
+                 fmt::format("decode: position {} in lane {}, which ends at {}", item.pos,
+                             item.lane.value, lanes_[item.lane.value].end));
     if (item.tokens.size() > info_.context - item.pos)
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("decode: {} positions in a lane of {}", item.pos + item.tokens.size(),
                              info_.context));
     for (const Token token : item.tokens)
       if (token < 0 || static_cast<std::uint32_t>(token) >= info_.vocab)
-        return Err(ErrorCode::kInvalidArgument,
-                   fmt::format("token {} is not in the vocabulary of {} tokens", token, info_.vocab));
+        return Err(
+            ErrorCode::kInvalidArgument,
+            fmt::format("token {} is not in the vocabulary of {} tokens", token, info_.vocab));
   }
   return {};
 }
@@ -138,7 +143,8 @@ void LlamaRuntime::FillBatch(std::span<const runtime::DecodeItem> items) {
   logits_rows_.clear();
   for (const runtime::DecodeItem& item : items) {
     tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
-    for (Pos i = 0; i < item.tokens.size(); ++i) positions_.push_back(static_cast<llama_pos>(item.pos + i));
+    for (Pos i = 0; i < item.tokens.size(); ++i)
+      positions_.push_back(static_cast<llama_pos>(item.pos + i));
     sequences_.resize(tokens_.size(), static_cast<llama_seq_id>(item.lane.value));
     wants_logits_.resize(tokens_.size(), 0);
     wants_logits_.back() = item.want_logits ? 1 : 0;
@@ -160,7 +166,8 @@ Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
                           .logits = wants_logits_.data()};
   const std::int32_t code = llama_decode(context_.get(), batch);
   if (code == 1)
-    return Err(ErrorCode::kResourceExhausted, fmt::format("llama.cpp found no cells: {}", ErrorLines()));
+    return Err(ErrorCode::kResourceExhausted,
+               fmt::format("llama.cpp found no cells: {}", ErrorLines()));
   if (code == 2) return Err(ErrorCode::kCancelled, "llama.cpp was asked to stop");
   if (code != 0)
     return Err(code == -1 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal,
@@ -168,8 +175,8 @@ Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
   for (const runtime::DecodeItem& item : items)
     if (!InPlace(item.lane, {item.pos, item.pos + static_cast<Pos>(item.tokens.size())}))
       return Err(ErrorCode::kInternal,
-                 fmt::format("llama.cpp put positions [{}, {}) of lane {} into unexpected cells", item.pos,
-                             item.pos + item.tokens.size(), item.lane.value));
+                 fmt::format("llama.cpp put positions [{}, {}) of lane {} into unexpected cells",
+                             item.pos, item.pos + item.tokens.size(), item.lane.value));
   return {};
 } catch (const std::exception& error) {
   return Err(ErrorCode::kInternal, fmt::format("llama.cpp failed to decode: {}", error.what()));
@@ -223,7 +230,8 @@ bool LlamaRuntime::Truncate(SeqId lane, Pos end) {
     return true;
   }
   if (info_.policy == PayloadPolicy::kOff || info_.shape.HasSnapshot()) return false;
-  if (layout_.window && info_.shape.HasWindow() && RingHeldFrom(lane) > info_.shape.WindowBegin(end))
+  if (layout_.window && info_.shape.HasWindow() &&
+      RingHeldFrom(lane) > info_.shape.WindowBegin(end))
     return false;
   if (layout_.window) {
     // Read before the cut: what the ring still holds depends on the old end.
@@ -239,25 +247,27 @@ bool LlamaRuntime::Truncate(SeqId lane, Pos end) {
 
 void LlamaRuntime::Clear(SeqId lane) {
   if (!Known(lane)) return;
-  llama_memory_seq_rm(llama_get_memory(context_.get()), static_cast<llama_seq_id>(lane.value), -1, -1);
+  llama_memory_seq_rm(llama_get_memory(context_.get()), static_cast<llama_seq_id>(lane.value), -1,
+                      -1);
   lanes_[lane.value] = Lane{};
 }
 
-Status LlamaRuntime::ExportRows(SeqId lane, Component component, PosRange positions, MutableByteSpan out) {
+Status LlamaRuntime::ExportRows(SeqId lane, Component component, PosRange positions,
+                                MutableByteSpan out) {
   SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
   const bool window = component == Component::kWindow;
-  const std::uint64_t row_bytes = window                           ? info_.shape.window_row_bytes
+  const std::uint64_t row_bytes = window                        ? info_.shape.window_row_bytes
                                   : component == Component::kKv ? info_.shape.kv_row_bytes
                                                                 : 0;
   if (row_bytes == 0) return Err(ErrorCode::kUnsupported, "export: this model has no such rows");
   const Pos held_from = window ? RingHeldFrom(lane) : 0;
   if (positions.empty() || positions.begin < held_from || positions.end > End(lane))
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("export: rows [{}, {}) of lane {}, which holds [{}, {})", positions.begin,
-                           positions.end, lane.value, held_from, End(lane)));
+               fmt::format("export: rows [{}, {}) of lane {}, which holds [{}, {})",
+                           positions.begin, positions.end, lane.value, held_from, End(lane)));
   if (out.size() != positions.size() * row_bytes)
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("export: {} bytes for {} rows of {}", out.size(), positions.size(), row_bytes));
+    return Err(ErrorCode::kInvalidArgument, fmt::format("export: {} bytes for {} rows of {}",
+                                                        out.size(), positions.size(), row_bytes));
   llama_synchronize(context_.get());
   if (window) {
     layout_.window->Read(lane, positions, 0, out);
@@ -273,20 +283,22 @@ Status LlamaRuntime::ExportRows(SeqId lane, Component component, PosRange positi
 
 Status LlamaRuntime::ExportSnapshot(SeqId lane, MutableByteSpan out) {
   SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
-  if (!info_.shape.HasSnapshot()) return Err(ErrorCode::kUnsupported, "export: this model has no snapshots");
+  if (!info_.shape.HasSnapshot())
+    return Err(ErrorCode::kUnsupported, "export: this model has no snapshots");
   if (out.size() != info_.shape.snapshot_bytes)
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("export: {} bytes for a snapshot of {}", out.size(), info_.shape.snapshot_bytes));
+    return Err(ErrorCode::kInvalidArgument, fmt::format("export: {} bytes for a snapshot of {}",
+                                                        out.size(), info_.shape.snapshot_bytes));
   if (End(lane) == 0)
     return Err(ErrorCode::kInvalidArgument, fmt::format("export: lane {} is empty", lane.value));
   llama_synchronize(context_.get());
   if (!layout_.recurrent->Export(lane, out))
-    return Err(ErrorCode::kInternal, fmt::format("export: lane {} has no recurrent state", lane.value));
+    return Err(ErrorCode::kInternal,
+               fmt::format("export: lane {} has no recurrent state", lane.value));
   return {};
 }
 
-Status LlamaRuntime::CheckSlices(std::span<const RowSlice> slices, std::uint64_t row_bytes, PosRange needed,
-                                 const char* what) const {
+Status LlamaRuntime::CheckSlices(std::span<const RowSlice> slices, std::uint64_t row_bytes,
+                                 PosRange needed, const char* what) const {
   if (row_bytes == 0) {
     if (slices.empty()) return {};
     return Err(ErrorCode::kInvalidArgument, fmt::format("import: this model has no {} rows", what));
@@ -294,18 +306,22 @@ Status LlamaRuntime::CheckSlices(std::span<const RowSlice> slices, std::uint64_t
   if (slices.empty() && needed.empty()) return {};
   if (slices.empty() || slices.front().positions.begin > needed.begin ||
       slices.back().positions.end != needed.end)
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("import: {} rows do not cover [{}, {})", what, needed.begin, needed.end));
+    return Err(ErrorCode::kInvalidArgument, fmt::format("import: {} rows do not cover [{}, {})",
+                                                        what, needed.begin, needed.end));
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const RowSlice& slice = slices[i];
     if (slice.positions.empty() || (i > 0 && slice.positions.begin != slices[i - 1].positions.end))
-      return Err(ErrorCode::kInvalidArgument, fmt::format("import: {} rows have a gap or overlap", what));
-    if (slice.first_row > slice.block_rows || slice.positions.size() > slice.block_rows - slice.first_row ||
-        slice.block.size() != slice.block_rows * row_bytes)
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("import: a {} block of {} bytes does not hold rows [{}, {}) of {} with {} bytes each",
-                             what, slice.block.size(), slice.first_row, slice.first_row + slice.positions.size(),
-                             slice.block_rows, row_bytes));
+                 fmt::format("import: {} rows have a gap or overlap", what));
+    if (slice.first_row > slice.block_rows ||
+        slice.positions.size() > slice.block_rows - slice.first_row ||
+        slice.block.size() != slice.block_rows * row_bytes)
+      return Err(
+          ErrorCode::kInvalidArgument,
+          fmt::format(
+              "import: a {} block of {} bytes does not hold rows [{}, {}) of {} with {} bytes each",
+              what, slice.block.size(), slice.first_row, slice.first_row + slice.positions.size(),
+              slice.block_rows, row_bytes));
   }
   return {};
 }
@@ -316,16 +332,17 @@ Status LlamaRuntime::CheckImport(const runtime::ImportRequest& request) const {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("import: {} positions into a lane of {}", request.end, info_.context));
   if (request.tokens.size() != request.end)
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("import: {} tokens for {} positions", request.tokens.size(), request.end));
+    return Err(ErrorCode::kInvalidArgument, fmt::format("import: {} tokens for {} positions",
+                                                        request.tokens.size(), request.end));
   const MemoryShape& shape = info_.shape;
   SKIPPY_RETURN_IF_ERROR(CheckSlices(request.kv, shape.kv_row_bytes, {0, request.end}, "KV"));
   SKIPPY_RETURN_IF_ERROR(CheckSlices(request.window, shape.window_row_bytes,
                                      {shape.WindowBegin(request.end), request.end}, "window"));
   if (layout_.window && !request.window.empty() &&
       request.end - request.window.front().positions.begin > layout_.window->cells())
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("import: more window rows than the {} that fit", layout_.window->cells()));
+    return Err(
+        ErrorCode::kInvalidArgument,
+        fmt::format("import: more window rows than the {} that fit", layout_.window->cells()));
   if (request.snapshot.size() != (request.end > 0 ? shape.snapshot_bytes : 0))
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("import: {} bytes for a snapshot of {}", request.snapshot.size(),
@@ -336,8 +353,8 @@ Status LlamaRuntime::CheckImport(const runtime::ImportRequest& request) const {
 void LlamaRuntime::ClaimAll(SeqId lane, Pos end, TokenSpan tokens) {
   for (CellCache& cache : layout_.kv) cache.Claim(lane, {0, end}, tokens);
   if (!layout_.window) return;
-  // All that a cold run would still have in its cells, so that llama.cpp goes on where a cold run does; rows
-  // before the window are masked, whatever they contain.
+  // All that a cold run would still have in its cells, so that llama.cpp goes on where a cold run
+  // does; rows before the window are masked, whatever they contain.
   const Pos cells = layout_.window->cells();
   layout_.window->Claim(lane, {end > cells ? end - cells : 0, end}, tokens);
 }
@@ -355,10 +372,11 @@ Status LlamaRuntime::ImportChecked(const runtime::ImportRequest& request) try {
   if (layout_.recurrent && !layout_.recurrent->Import(lane, request.end, request.snapshot))
     return Err(ErrorCode::kInternal, "import: llama.cpp found no row for the recurrent state");
   if (!InPlace(lane, {0, request.end}))
-    return Err(ErrorCode::kInternal,
-               fmt::format("import: lane {} does not hold [0, {}) afterwards", lane.value, request.end));
+    return Err(ErrorCode::kInternal, fmt::format("import: lane {} does not hold [0, {}) afterwards",
+                                                 lane.value, request.end));
   lanes_[lane.value].end = request.end;
-  lanes_[lane.value].window_from = request.window.empty() ? 0 : request.window.front().positions.begin;
+  lanes_[lane.value].window_from =
+      request.window.empty() ? 0 : request.window.front().positions.begin;
   return {};
 } catch (const std::exception& error) {
   return Err(ErrorCode::kInternal, fmt::format("import: {}", error.what()));
@@ -366,7 +384,8 @@ Status LlamaRuntime::ImportChecked(const runtime::ImportRequest& request) try {
 
 Status LlamaRuntime::Import(const runtime::ImportRequest& request) {
   if (!Known(request.lane))
-    return Err(ErrorCode::kInvalidArgument, fmt::format("lane {} does not exist", request.lane.value));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("lane {} does not exist", request.lane.value));
   llama_synchronize(context_.get());
   Clear(request.lane);
   SKIPPY_RETURN_IF_ERROR(CheckImport(request));
@@ -385,10 +404,12 @@ Status LlamaRuntime::CopyChecked(SeqId from, SeqId to) try {
   if (layout_.window) layout_.window->Copy(from, to, {RingHeldFrom(from), source.end});
   if (layout_.recurrent) {
     std::vector<std::byte> state(layout_.recurrent->bytes());
-    if (!layout_.recurrent->Export(from, state) || !layout_.recurrent->Import(to, source.end, state))
+    if (!layout_.recurrent->Export(from, state) ||
+        !layout_.recurrent->Import(to, source.end, state))
       return Err(ErrorCode::kInternal, "copy: the recurrent state could not be moved");
   }
-  if (!InPlace(to, {0, source.end})) return Err(ErrorCode::kInternal, "copy: positions differ afterwards");
+  if (!InPlace(to, {0, source.end}))
+    return Err(ErrorCode::kInternal, "copy: positions differ afterwards");
   lanes_[to.value] = source;
   return {};
 } catch (const std::exception& error) {
@@ -416,12 +437,14 @@ Result<std::vector<AdapterIdentity>> LlamaRuntime::ResolveAdapters(
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [index, scale] = wanted[i];
     if (index >= model_.adapters().size())
-      return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("adapter {} does not exist: {} are loaded", index, model_.adapters().size()));
+      return Err(
+          ErrorCode::kInvalidArgument,
+          fmt::format("adapter {} does not exist: {} are loaded", index, model_.adapters().size()));
     if (i > 0 && wanted[i - 1].first == index)
       return Err(ErrorCode::kInvalidArgument, fmt::format("adapter {} is named twice", index));
     if (!std::isfinite(scale))
-      return Err(ErrorCode::kInvalidArgument, fmt::format("adapter {}: scale is not a number", index));
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("adapter {}: scale is not a number", index));
     if (scale != 0.0F) identities.push_back({model_.adapters()[index].content, scale});
   }
   return identities;
@@ -446,20 +469,23 @@ Status LlamaRuntime::UseAdapters(std::span<const std::pair<std::uint32_t, float>
 
 }  // namespace
 
-Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model, const RuntimeOptions& options) try {
+Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
+                                                      const RuntimeOptions& options) try {
   SKIPPY_TRY(const RuntimeOptions resolved, ResolveOptions(model, options));
   const std::uint64_t needed = EstimateContextBytes(model, resolved);
   const std::uint64_t available = AvailableBytes(model);
   if (available > 0 && needed > available)
-    return Err(ErrorCode::kResourceExhausted,
-               fmt::format("a context of {} positions for {} lanes needs about {} bytes, {} are available",
-                           resolved.context, resolved.lanes, needed, available));
+    return Err(
+        ErrorCode::kResourceExhausted,
+        fmt::format("a context of {} positions for {} lanes needs about {} bytes, {} are available",
+                    resolved.context, resolved.lanes, needed, available));
   ClearErrors();
   ContextPtr context(llama_init_from_model(model.raw(), ContextParams(resolved)));
   if (!context)
-    return Err(ErrorCode::kResourceExhausted,
-               fmt::format("llama.cpp cannot create the context (about {} bytes needed, {} available): {}", needed,
-                           available, ErrorLines()));
+    return Err(
+        ErrorCode::kResourceExhausted,
+        fmt::format("llama.cpp cannot create the context (about {} bytes needed, {} available): {}",
+                    needed, available, ErrorLines()));
   return std::unique_ptr<runtime::Runtime>(
       std::make_unique<LlamaRuntime>(model, resolved, std::move(context)));
 } catch (const std::exception& error) {

@@ -1,4 +1,5 @@
-// The runtime port on llama.cpp: isolated streams (kv_unified = false), one prefill sequence a call.
+// The runtime port on llama.cpp: isolated streams (kv_unified = false), one prefill sequence a
+// call.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,20 @@ struct llama_context;
 namespace skippy::llama {
 
 struct RuntimeOptions {
-  std::uint32_t context = 0;   // positions a lane; 0: the model's training length, capped at 8192
+  std::uint32_t context = 0;  // positions a lane; 0: the model's training length, capped at 8192
   std::uint32_t lanes = 1;
-  std::uint32_t chunk = 256;   // most tokens of one prefill call; the grid
-  std::uint32_t threads = 0;   // 0: number of physical cores
+  std::uint32_t chunk = 256;        // most tokens of one prefill call; the grid
+  std::uint32_t threads = 0;        // 0: number of physical cores
   std::uint32_t threads_batch = 0;  // 0: as threads
   bool flash_attention = true;
-  bool swa_full = false;       // keep full-size sliding-window caches (any position can be rewound to)
+  bool swa_full = false;  // keep full-size sliding-window caches (any position can be rewound to)
   std::string type_k = "f16";  // ggml type names: f32, f16, bf16, q8_0, q4_0, ...
   std::string type_v = "f16";
 };
 
-// kInvalidArgument: bad option (message names it); kResourceExhausted: the context does not fit into memory
-// (message has needed and available bytes). `model` must outlive the runtime.
-Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model, const RuntimeOptions& options);
+// kInvalidArgument: bad option (message names it); kResourceExhausted: the context does not fit
+// into memory (message has needed and available bytes). `model` must outlive the runtime.
+Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
+                                                      const RuntimeOptions& options);
 
 }  // namespace skippy::llama

@@ -69,7 +69,8 @@ void InitialiseBackend() {
   static std::once_flag once;
   std::call_once(once, [] {
     llama_log_set(Hook, nullptr);
-    common_log_set_verbosity_thold(LOG_LEVEL_OUTPUT - 1);  // it writes to stdout and stderr by itself
+    common_log_set_verbosity_thold(LOG_LEVEL_OUTPUT -
+                                   1);  // it writes to stdout and stderr by itself
     llama_backend_init();
   });
 }

@@ -89,7 +89,8 @@ MemoryLayout InspectMemory(llama_context* context, const llama_model& model) {
     inspector.Kv(dsa->get_lid());
   } else if (auto* msa = dynamic_cast<llama_kv_cache_msa*>(memory)) {
     inspector.Kv(msa->get_base());
-    inspector.Kv(msa->get_idx(), /*keys_only=*/true);  // its value tensors are allocated, never used
+    inspector.Kv(msa->get_idx(),
+                 /*keys_only=*/true);  // its value tensors are allocated, never used
   } else if (auto* hybrid = dynamic_cast<llama_memory_hybrid*>(memory)) {
     inspector.Kv(hybrid->get_mem_attn());
     inspector.Recurrent(hybrid->get_mem_recr());

@@ -1,7 +1,7 @@
 // Which of llama.cpp's memory classes a context has, and which tensors belong to which component.
 //
-// Guarantees: the shape is measured from the real tensors. A class that cannot be restored exactly, or that this
-// version does not know, gives policy kOff with a reason; its context still decodes.
+// Guarantees: the shape is measured from the real tensors. A class that cannot be restored exactly,
+// or that this version does not know, gives policy kOff with a reason; its context still decodes.
 // Threads: engine thread only. Errors: none.
 #pragma once
 
@@ -20,12 +20,12 @@ struct llama_model;
 namespace skippy::llama {
 
 struct MemoryLayout {
-  std::vector<CellCache> kv;             // append-only, cell == position
-  std::optional<CellCache> window;       // a ring, or full size with swa_full
+  std::vector<CellCache> kv;        // append-only, cell == position
+  std::optional<CellCache> window;  // a ring, or full size with swa_full
   std::optional<RecurrentState> recurrent;
   MemoryShape shape;
   PayloadPolicy policy = PayloadPolicy::kOff;
-  std::string reason;                    // why kOff, or a note
+  std::string reason;  // why kOff, or a note
 };
 
 // The context must be fresh: nothing decoded yet.

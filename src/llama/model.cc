@@ -22,8 +22,9 @@ Status CheckKind(const ModelOptions& options, const GgufFacts& facts) {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("'{}' names no general.architecture: not a model", options.path));
   if (facts.type == "adapter")
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is a LoRA adapter, not a model: give it as an adapter", options.path));
+    return Err(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' is a LoRA adapter, not a model: give it as an adapter", options.path));
   if (facts.tensors == 0)
     return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' has no tensors", options.path));
   return {};
@@ -43,7 +44,8 @@ Result<ModelPtr> LoadWeights(const ModelOptions& options) {
 
 Result<Model::Adapter> LoadAdapter(llama_model* model, const std::string& path, float scale) {
   if (!std::isfinite(scale))
-    return Err(ErrorCode::kInvalidArgument, fmt::format("adapter '{}': scale is not a number", path));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("adapter '{}': scale is not a number", path));
   SKIPPY_TRY(const GgufFacts facts, CheckGguf(path));
   if (facts.type != "adapter")
     return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a LoRA adapter", path));
@@ -53,10 +55,12 @@ Result<Model::Adapter> LoadAdapter(llama_model* model, const std::string& path, 
   if (raw == nullptr)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("llama.cpp cannot load adapter '{}': {}", path, ErrorLines()));
-  // An activated LoRA changes weights in the middle of a prompt, which no prefix key of ours expresses.
+  // An activated LoRA changes weights in the middle of a prompt, which no prefix key of ours
+  // expresses.
   if (llama_adapter_get_alora_n_invocation_tokens(raw) > 0)
-    return Err(ErrorCode::kUnsupported,
-               fmt::format("adapter '{}' is an activated LoRA (aLoRA), which is not supported", path));
+    return Err(
+        ErrorCode::kUnsupported,
+        fmt::format("adapter '{}' is an activated LoRA (aLoRA), which is not supported", path));
   return Model::Adapter{path, scale, content, raw};
 }
 

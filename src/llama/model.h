@@ -26,8 +26,9 @@ struct ModelOptions {
 // Immutable after loading; thread-safe for reading (tokenising included).
 class Model {
  public:
-  // Reads the file's header itself first, so that "not a GGUF", "truncated", "unreadable" and "needs n bytes,
-  // file has m" are clear kInvalidArgument/kNotFound errors before llama.cpp sees the file.
+  // Reads the file's header itself first, so that "not a GGUF", "truncated", "unreadable" and
+  // "needs n bytes, file has m" are clear kInvalidArgument/kNotFound errors before llama.cpp sees
+  // the file.
   static Result<std::unique_ptr<Model>> Load(const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;
@@ -36,7 +37,7 @@ class Model {
   llama_model* raw() const;
   const llama_vocab* vocab() const;
   const std::string& architecture() const;
-  const Digest& content_digest() const;    // BLAKE3 of the file(s)
+  const Digest& content_digest() const;  // BLAKE3 of the file(s)
   const Digest& tokenizer_digest() const;
 
   struct Adapter {

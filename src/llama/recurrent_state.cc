@@ -36,7 +36,8 @@ RecurrentState::RecurrentState(llama_memory_recurrent* memory) : memory_(memory)
   for (const auto& [tensor, bytes] : recorder.rows) {
     if (bytes == 0) continue;
     Row row{tensor, bytes, nullptr};
-    if (ggml_backend_buffer_is_host(tensor->buffer)) row.host = static_cast<std::byte*>(tensor->data);
+    if (ggml_backend_buffer_is_host(tensor->buffer))
+      row.host = static_cast<std::byte*>(tensor->data);
     rows_.push_back(row);
     bytes_ += bytes;
   }
@@ -58,7 +59,8 @@ bool RecurrentState::FindRow(SeqId lane, Pos end) {
   if (!memory_->find_slot(batch)) return false;
   const auto row = memory_->cells[lane.value].tail;
   if (row < 0) return false;
-  memory_->cells[static_cast<std::size_t>(row)].src = row;  // read this row at the next decode, not a zeroed one
+  memory_->cells[static_cast<std::size_t>(row)].src =
+      row;  // read this row at the next decode, not a zeroed one
   return true;
 }
 
@@ -103,7 +105,8 @@ bool RecurrentState::InPlace(SeqId lane, Pos end) const {
 
 void RecurrentState::MoveTo(SeqId lane, Pos end) {
   const auto tail = memory_->cells[lane.value].tail;
-  if (tail >= 0) memory_->cells[static_cast<std::size_t>(tail)].pos = static_cast<llama_pos>(end) - 1;
+  if (tail >= 0)
+    memory_->cells[static_cast<std::size_t>(tail)].pos = static_cast<llama_pos>(end) - 1;
 }
 
 }  // namespace skippy::llama

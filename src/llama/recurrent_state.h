@@ -1,9 +1,10 @@
-// RecurrentState: the state of one sequence in a llama_memory_recurrent, as one flat block of fixed size.
+// RecurrentState: the state of one sequence in a llama_memory_recurrent, as one flat block of fixed
+// size.
 //
-// Guarantees: what Export wrote, Import puts back bit for bit, into any lane. Layout: the rows of all layers in
-// llama.cpp's own order, one after the other, without headers.
-// Threads: engine thread only. Errors: by return value; the caller checks sizes. Callers synchronise the context.
-// Cost: one copy of bytes(), whatever the length of the sequence.
+// Guarantees: what Export wrote, Import puts back bit for bit, into any lane. Layout: the rows of
+// all layers in llama.cpp's own order, one after the other, without headers. Threads: engine thread
+// only. Errors: by return value; the caller checks sizes. Callers synchronise the context. Cost:
+// one copy of bytes(), whatever the length of the sequence.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,8 @@
 namespace skippy::llama {
 namespace {
 
-constexpr std::int32_t kMaxHistory = 1 << 21;  // more than any context: a longer history changes nothing
+constexpr std::int32_t kMaxHistory =
+    1 << 21;  // more than any context: a longer history changes nothing
 
 struct SamplerFree {
   void operator()(llama_sampler* sampler) const { llama_sampler_free(sampler); }
@@ -52,14 +53,16 @@ Status CheckParams(const common_params_sampling& params, std::int32_t vocab) {
                                                    {"mirostat_eta", params.mirostat_eta}};
   for (const auto& [name, value] : numbers) SKIPPY_RETURN_IF_ERROR(CheckFinite(name, value));
   if (params.mirostat < 0 || params.mirostat > 2)
-    return Err(ErrorCode::kInvalidArgument, fmt::format("mirostat: {} is not 0, 1 or 2", params.mirostat));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("mirostat: {} is not 0, 1 or 2", params.mirostat));
   if (params.penalty_last_n > kMaxHistory || params.dry_penalty_last_n > kMaxHistory)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("repeat_last_n and dry_penalty_last_n must not exceed {}", kMaxHistory));
   for (const llama_logit_bias& bias : params.logit_bias)
     if (bias.token < 0 || bias.token >= vocab || std::isnan(bias.bias))
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("logit_bias: token {} (vocabulary: {}) or its bias is not valid", bias.token, vocab));
+                 fmt::format("logit_bias: token {} (vocabulary: {}) or its bias is not valid",
+                             bias.token, vocab));
   return {};
 }
 
@@ -73,13 +76,16 @@ Triggers MakeTriggers(const common_params_sampling& params) {
   Triggers triggers;
   for (const common_grammar_trigger& trigger : params.grammar_triggers) {
     switch (trigger.type) {
-      case COMMON_GRAMMAR_TRIGGER_TYPE_WORD: triggers.patterns.push_back(regex_escape(trigger.value)); break;
+      case COMMON_GRAMMAR_TRIGGER_TYPE_WORD:
+        triggers.patterns.push_back(regex_escape(trigger.value));
+        break;
       case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN: triggers.patterns.push_back(trigger.value); break;
       case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL: {
         const std::string& pattern = trigger.value;
         std::string anchored = "^$";
         if (!pattern.empty())
-          anchored = (pattern.front() != '^' ? "^" : "") + pattern + (pattern.back() != '$' ? "$" : "");
+          anchored =
+              (pattern.front() != '^' ? "^" : "") + pattern + (pattern.back() != '$' ? "$" : "");
         triggers.patterns.push_back(std::move(anchored));
         break;
       }
@@ -99,20 +105,22 @@ Result<SamplerPtr> MakeGrammar(const llama_vocab* vocab, const common_params_sam
     const Triggers triggers = MakeTriggers(params);
     std::vector<const char*> patterns;
     for (const std::string& pattern : triggers.patterns) patterns.push_back(pattern.c_str());
-    grammar.reset(llama_sampler_init_grammar_lazy_patterns(vocab, text.c_str(), "root", patterns.data(),
-                                                           patterns.size(), triggers.tokens.data(),
-                                                           triggers.tokens.size()));
+    grammar.reset(llama_sampler_init_grammar_lazy_patterns(
+        vocab, text.c_str(), "root", patterns.data(), patterns.size(), triggers.tokens.data(),
+        triggers.tokens.size()));
   } else {
     grammar.reset(llama_sampler_init_grammar(vocab, text.c_str(), "root"));
   }
   if (!grammar)
-    return Err(ErrorCode::kInvalidArgument, fmt::format("grammar: does not parse: {}", ErrorLines()));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("grammar: does not parse: {}", ErrorLines()));
   return grammar;
 }
 
-// Tokens of the generation prompt that the template already put behind the prompt, as common_sampler_init
-// takes them.
-std::vector<llama_token> PrefillTokens(const llama_vocab* vocab, const std::string& generation_prompt) {
+// Tokens of the generation prompt that the template already put behind the prompt, as
+// common_sampler_init takes them.
+std::vector<llama_token> PrefillTokens(const llama_vocab* vocab,
+                                       const std::string& generation_prompt) {
   std::vector<llama_token> prefill;
   if (generation_prompt.empty()) return prefill;
   const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
@@ -128,17 +136,21 @@ std::vector<llama_token> PrefillTokens(const llama_vocab* vocab, const std::stri
 
 SamplerPtr MakeReasoningBudget(const llama_vocab* vocab, const common_params_sampling& params,
                                const std::vector<llama_token>& prefill) {
-  const bool wanted = params.grammar_lazy || params.reasoning_budget_tokens >= 0 || params.reasoning_control;
-  if (params.reasoning_budget_start.empty() || params.reasoning_budget_end.empty() || !wanted) return nullptr;
+  const bool wanted =
+      params.grammar_lazy || params.reasoning_budget_tokens >= 0 || params.reasoning_control;
+  if (params.reasoning_budget_start.empty() || params.reasoning_budget_end.empty() || !wanted)
+    return nullptr;
   SamplerPtr budget(common_reasoning_budget_init(
-      vocab, {params.reasoning_budget_start}, params.reasoning_budget_end, params.reasoning_budget_forced,
+      vocab, {params.reasoning_budget_start}, params.reasoning_budget_end,
+      params.reasoning_budget_forced,
       params.reasoning_budget_tokens < 0 ? INT_MAX : params.reasoning_budget_tokens));
   for (const llama_token token : prefill) llama_sampler_accept(budget.get(), token);
   return budget;
 }
 
-// common_sampler_sample's algorithm on logits that need not come from a context. It samples with the chain first
-// and applies the grammar to the one token sampled; only when that is rejected, to the whole vocabulary.
+// common_sampler_sample's algorithm on logits that need not come from a context. It samples with
+// the chain first and applies the grammar to the one token sampled; only when that is rejected, to
+// the whole vocabulary.
 class ChainSampler final : public LlamaSampler {
  public:
   ChainSampler(const llama_vocab* vocab, common_params_sampling params, common_sampler_ptr common,
@@ -171,12 +183,13 @@ class ChainSampler final : public LlamaSampler {
   common_params_sampling params_;
   common_sampler_ptr common_;  // owns the chain
   llama_sampler* chain_;
-  SamplerPtr grammar_;         // null: none
-  SamplerPtr budget_;          // null: none
+  SamplerPtr grammar_;  // null: none
+  SamplerPtr budget_;   // null: none
   std::vector<llama_token_data> data_;
   llama_token_data_array candidates_{};
-  std::optional<Token> sampled_;   // of this step: the chain's random numbers must not advance twice
-  std::optional<Error> failure_;   // after a grammar refused an accepted token it must not be asked again
+  std::optional<Token> sampled_;  // of this step: the chain's random numbers must not advance twice
+  std::optional<Error>
+      failure_;  // after a grammar refused an accepted token it must not be asked again
 };
 
 void ChainSampler::SetLogits(std::span<const float> logits) {
@@ -201,8 +214,10 @@ bool ChainSampler::GrammarAdmits(llama_token token) {
 }
 
 Result<Token> ChainSampler::Selected() {
-  if (candidates_.selected < 0 || static_cast<std::size_t>(candidates_.selected) >= candidates_.size)
-    return Err(ErrorCode::kInternal, "sampling chose no token: the logits are not numbers or all excluded");
+  if (candidates_.selected < 0 ||
+      static_cast<std::size_t>(candidates_.selected) >= candidates_.size)
+    return Err(ErrorCode::kInternal,
+               "sampling chose no token: the logits are not numbers or all excluded");
   return candidates_.data[candidates_.selected].id;
 }
 
@@ -241,7 +256,8 @@ Result<Token> ChainSampler::Sample(std::span<const float> logits) try {
 void ChainSampler::AcceptGrammar(llama_token token) {
   // llama.cpp aborts when a grammar that has not ended is given an end-of-generation token.
   if (llama_vocab_is_eog(vocab_, token) && !GrammarAdmits(token)) {
-    failure_ = Error{ErrorCode::kInvalidArgument, "grammar: the text ended where the grammar does not"};
+    failure_ =
+        Error{ErrorCode::kInvalidArgument, "grammar: the text ended where the grammar does not"};
     return;
   }
   llama_sampler_accept(grammar_.get(), token);
@@ -274,7 +290,8 @@ void ChainSampler::AcceptPrompt(TokenSpan prompt) {
 }
 
 Status ChainSampler::Prefill(const std::vector<llama_token>& prefill) {
-  if (!grammar_ || params_.grammar_lazy || !common_grammar_needs_prefill(params_.grammar)) return {};
+  if (!grammar_ || params_.grammar_lazy || !common_grammar_needs_prefill(params_.grammar))
+    return {};
   for (const llama_token token : prefill) {
     AcceptGrammar(token);
     if (failure_) return tl::unexpected<Error>(*failure_);
@@ -312,8 +329,8 @@ Result<std::unique_ptr<LlamaSampler>> MakeSampler(const Model& model,
   chain_params.backend_sampling = false;
   chain_params.no_perf = true;
   common_sampler_ptr common(common_sampler_init(model.raw(), chain_params));
-  auto sampler = std::make_unique<ChainSampler>(model.vocab(), params, std::move(common), std::move(grammar),
-                                                std::move(budget));
+  auto sampler = std::make_unique<ChainSampler>(model.vocab(), params, std::move(common),
+                                                std::move(grammar), std::move(budget));
   SKIPPY_RETURN_IF_ERROR(sampler->Prefill(prefill));
   return std::unique_ptr<LlamaSampler>(std::move(sampler));
 } catch (const std::exception& error) {

@@ -15,14 +15,17 @@ namespace skippy::llama {
 
 class LlamaSampler : public runtime::Sampler {
  public:
-  // Candidates of the last Sample(), with probabilities, sorted if asked: for post-sampling logprobs.
+  // Candidates of the last Sample(), with probabilities, sorted if asked: for post-sampling
+  // logprobs.
   virtual const llama_token_data_array& Candidates(bool sorted) = 0;
   virtual std::uint32_t seed() const = 0;
   // llama-server feeds the prompt's tokens to the chain (penalties, DRY) but not to the grammar.
   virtual void AcceptPrompt(TokenSpan prompt) = 0;
 };
 
-// kInvalidArgument: a grammar that does not parse, or a parameter out of range (message says which).
-Result<std::unique_ptr<LlamaSampler>> MakeSampler(const Model& model, const common_params_sampling& params);
+// kInvalidArgument: a grammar that does not parse, or a parameter out of range (message says
+// which).
+Result<std::unique_ptr<LlamaSampler>> MakeSampler(const Model& model,
+                                                  const common_params_sampling& params);
 
 }  // namespace skippy::llama
