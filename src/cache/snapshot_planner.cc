@@ -16,19 +16,22 @@ class Planner {
   explicit Planner(const SnapshotPlanInput& input) : input_(input) {}
 
   std::vector<Pos> Plan() {
+    // First what the prompt alone decides, wherever it is resumed; then what depends on what is
+    // stored.
     AddMessageStarts();
-    for (const Pos junction : input_.junctions) Add(junction);
     Add(input_.prompt_end);
     Normalise();
     AddSpacing();
+    for (const Pos junction : input_.junctions) Add(junction);
     Normalise();
+    std::erase_if(plan_, [&](Pos p) { return p <= input_.resume; });
     return std::move(plan_);
   }
 
  private:
   void Add(Pos p) {
     if (input_.grid_only && p != input_.prompt_end) p = input_.grid > 0 ? p - p % input_.grid : 0;
-    if (p > input_.resume && p <= input_.prompt_end) plan_.push_back(p);
+    if (p > 0 && p <= input_.prompt_end) plan_.push_back(p);
   }
 
   void Normalise() {
@@ -52,19 +55,21 @@ class Planner {
     }
   }
 
-  // Spacing points too near to a better one are left out: a chunk boundary costs a pass, a snapshot
-  // bytes.
+  // A chunk boundary costs a pass and a snapshot bytes, so a spacing point gives way where the
+  // boundaries around it are near enough: no gap is longer than one and a half steps.
   void AddSpacing() {
     if (input_.spacing == 0) return;
     std::uint64_t step = input_.spacing;
     if (input_.grid > 0) step = (step + input_.grid - 1) / input_.grid * input_.grid;
     const std::vector<Pos> chosen = plan_;
-    auto near = chosen.begin();
-    for (std::uint64_t p = (input_.resume / step + 1) * step; p < input_.prompt_end; p += step) {
-      while (near != chosen.end() && *near < p) ++near;
-      const bool after = near != chosen.end() && (*near - p) * 2 < step;
-      const bool before = near != chosen.begin() && (p - *(near - 1)) * 2 < step;
-      if (!after && !before) plan_.push_back(static_cast<Pos>(p));
+    auto next = chosen.begin();
+    std::uint64_t last = 0;
+    for (std::uint64_t p = step; p < input_.prompt_end; p += step) {
+      for (; next != chosen.end() && *next <= p; ++next) last = *next;
+      const std::uint64_t following = std::min<std::uint64_t>(*next, p + step);
+      if ((following - last) * 2 <= step * 3) continue;
+      plan_.push_back(static_cast<Pos>(p));
+      last = p;
     }
   }
 
