@@ -21,6 +21,10 @@ void CacheImpl::Condemn(std::unique_ptr<PinState> hit) {
   if (hit == nullptr || &hit->pins.store() != store_.get() || off()) return;
   for (const BlockId block : hit->pins.ids()) store_->Condemn(block);
   ++counters_.condemned;
+  std::erase_if(pinned_prefixes_, [&](const auto& entry) {
+    const auto& ids = entry.second.pins.ids();
+    return std::any_of(ids.begin(), ids.end(), [&](BlockId id) { return store_->Condemned(id); });
+  });
   // A condemned block may be shared by any entry, so all are looked at; condemning is the rare
   // exception.
   std::vector<Node*> touched;

@@ -92,6 +92,11 @@ class CacheImpl {
     auto operator<=>(const PrefixKey&) const = default;
   };
 
+  struct PinnedPrefix {
+    Pos boundary = 0;
+    BlockPins pins;
+  };
+
   bool off() const { return options_.policy == PayloadPolicy::kOff || !latched_.empty(); }
   void Latch(std::string reason);
 
@@ -102,6 +107,7 @@ class CacheImpl {
   std::unique_ptr<PinState> MakePin(Pos boundary, bool decoded);
   bool AppendSlices(Component component, PosRange range, std::vector<RowSlice>& out,
                     BlockPins& pins);
+  void RepinPrefixes(const Namespace& ns);
   void CountLookup(const LookupQuery& query, const LookupResult& result);
 
   // record (cache_record.cc)
@@ -129,7 +135,8 @@ class CacheImpl {
   Index index_;
   Tombstones tombstones_;
   Evictor evictor_;
-  std::map<PrefixKey, BlockPins> pinned_prefixes_;
+  std::map<PrefixKey, PinnedPrefix> pinned_prefixes_;
+  bool replaced_ = false;  // the record being stored replaced weaker state
   CacheStats counters_;  // the counters only; gauges are filled in by Stats()
   std::string latched_;
   // Scratch, reused so that lookups do not allocate.

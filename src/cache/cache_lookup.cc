@@ -159,8 +159,22 @@ Status CacheImpl::PinPrefix(const Namespace& ns, TokenSpan tokens) {
   if (pin == nullptr) return Err(ErrorCode::kNotFound, "no state is stored for this prefix");
   evictor_.Touch(path_, boundary, path_.matched, false);
   pinned_prefixes_.insert_or_assign(PrefixKey{ns, {tokens.begin(), tokens.end()}},
-                                    std::move(pin->pins));
+                                    PinnedPrefix{boundary, std::move(pin->pins)});
   return {};
+}
+
+// After stored state was replaced by stronger: the pins must hold what is there now.
+void CacheImpl::RepinPrefixes(const Namespace& ns) {
+  const auto slot = index_.Find(ns);
+  for (auto& [key, pinned] : pinned_prefixes_) {
+    if (key.ns != ns || !slot) continue;
+    index_.Walk(*slot, key.tokens, path_);
+    if (auto pin = MakePin(pinned.boundary, false)) {
+      pinned.pins = std::move(pin->pins);
+    } else {
+      Latch("a pinned prefix is gone");
+    }
+  }
 }
 
 Status CacheImpl::UnpinPrefix(const Namespace& ns, TokenSpan tokens) {

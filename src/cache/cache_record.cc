@@ -321,6 +321,7 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
   if (extended && former_leaf->hit_end >= former_end && n - former_end <= former_end) {
     former_leaf->hit_end = n;  // a conversation that goes on keeps the standing it has earned
   }
+  replaced_ = false;
   Pos changed_from = std::min(known, n);
   for (std::size_t i = 0; i < ticket.rows.size(); ++i) {
     changed_from = std::min(changed_from, ticket.rows[i].positions.begin);
@@ -331,6 +332,7 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
   if (ticket.snapshot) {
     Point& point = index_.PointAt(node, n);
     if (!point.snapshot || beats(point.snapshot_provenance)) {
+      replaced_ = replaced_ || point.snapshot;
       const BlockId block = StoreBlock(Component::kSnapshot, std::move(*ticket.snapshot));
       index_.SetSnapshot(node, point, block, ticket.provenance);
     } else {
@@ -358,6 +360,7 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
     if (on_path->end() >= changed_from) evictor_.Refresh(on_path);
   }
   evictor_.Rebalance();
+  if (replaced_ && !pinned_prefixes_.empty()) RepinPrefixes(ticket.ns);
 }
 
 void CacheImpl::StoreRows(TicketState& ticket, std::size_t index) {
@@ -378,7 +381,9 @@ void CacheImpl::StoreRows(TicketState& ticket, std::size_t index) {
       if (here.empty()) continue;
       RowMap& rows = node->Rows(piece.component);
       const RefAccount account = index_.AccountOf(*node);
+      const std::uint64_t before = rows.rows();
       rows.Remove(here, account);
+      replaced_ = replaced_ || rows.rows() < before;
       rows.Insert({here, block, here.begin - piece.positions.begin, ticket.provenance}, account);
     }
   }

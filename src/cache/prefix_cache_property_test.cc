@@ -100,8 +100,10 @@ rc::Gen<Step> StepGen(bool with_loss) {
   return rc::gen::build<Step>(
       rc::gen::set(&Step::call, rc::gen::elementOf(calls)),
       rc::gen::set(&Step::base, rc::gen::inRange<std::uint32_t>(0, 16)),
-      rc::gen::set(&Step::cut, rc::gen::inRange<std::uint32_t>(0, 32)),
-      rc::gen::set(&Step::tail, rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 3))),
+      rc::gen::set(&Step::cut, rc::gen::elementOf(std::vector<std::uint32_t>{
+                                  1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 99, 99, 99, 99, 99})),
+      rc::gen::set(&Step::tail, rc::gen::scale(0.12, rc::gen::container<std::vector<int>>(
+                                                   rc::gen::resize(100, rc::gen::inRange(0, 3))))),
       rc::gen::set(&Step::detail, rc::gen::arbitrary<std::uint32_t>()));
 }
 

@@ -19,6 +19,9 @@ class Planner {
     // First what the prompt alone decides, wherever it is resumed; then what depends on what is
     // stored.
     AddMessageStarts();
+    // Off the grid the prompt end itself is no boundary for a bit-exact reader: the last one before
+    // it is.
+    if (input_.grid_only && input_.grid > 0) plan_.push_back(OnGrid(input_.prompt_end));
     Add(input_.prompt_end);
     Normalise();
     AddSpacing();
@@ -29,8 +32,10 @@ class Planner {
   }
 
  private:
+  Pos OnGrid(Pos p) const { return p - p % input_.grid; }
+
   void Add(Pos p) {
-    if (input_.grid_only && p != input_.prompt_end) p = input_.grid > 0 ? p - p % input_.grid : 0;
+    if (input_.grid_only && p != input_.prompt_end) p = input_.grid > 0 ? OnGrid(p) : 0;
     if (p > 0 && p <= input_.prompt_end) plan_.push_back(p);
   }
 
@@ -56,7 +61,7 @@ class Planner {
   }
 
   // A chunk boundary costs a pass and a snapshot bytes, so a spacing point gives way where the
-  // boundaries around it are near enough: no gap is longer than one and a half steps.
+  // boundaries around it are near enough: every gap is shorter than one and a half steps.
   void AddSpacing() {
     if (input_.spacing == 0) return;
     std::uint64_t step = input_.spacing;
@@ -67,7 +72,7 @@ class Planner {
     for (std::uint64_t p = step; p < input_.prompt_end; p += step) {
       for (; next != chosen.end() && *next <= p; ++next) last = *next;
       const std::uint64_t following = std::min<std::uint64_t>(*next, p + step);
-      if ((following - last) * 2 <= step * 3) continue;
+      if ((following - last) * 2 < step * 3) continue;
       plan_.push_back(static_cast<Pos>(p));
       last = p;
     }
