@@ -137,7 +137,7 @@ class CacheImpl {
   Evictor evictor_;
   std::map<PrefixKey, PinnedPrefix> pinned_prefixes_;
   bool replaced_ = false;  // the record being stored replaced weaker state
-  CacheStats counters_;  // the counters only; gauges are filled in by Stats()
+  CacheStats counters_;    // the counters only; gauges are filled in by Stats()
   std::string latched_;
   // Scratch, reused so that lookups do not allocate.
   Path path_;

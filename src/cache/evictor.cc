@@ -291,17 +291,17 @@ bool Evictor::TailIsPinned(const Node& node, Pos cut) const {
 bool Evictor::TakeTail(Node* node) {
   const Pos cut = index_.LastUnitBegin(*node);
   if (TailIsPinned(*node, cut)) return false;
-  CutAndSettle(node, cut);
+  MergeIfChain(CutAndSettle(node, cut));
   return true;
 }
 
 bool Evictor::TakeLeaf(Node* node) {
   if (TailIsPinned(*node, node->begin)) return false;
-  CutAndSettle(node, node->begin);
+  MergeIfChain(CutAndSettle(node, node->begin));
   return true;
 }
 
-void Evictor::CutAndSettle(Node* leaf, Pos cut) {
+Node* Evictor::CutAndSettle(Node* leaf, Pos cut) {
   if (pending_.at != leaf) FlushTombstone();
   pending_ = {};
   for (;;) {
@@ -316,20 +316,34 @@ void Evictor::CutAndSettle(Node* leaf, Pos cut) {
     if (result.forgotten > 0) pending_ = {leaf, result.next};
     if (leaf->end() > leaf->begin) {
       Refresh(leaf);
-      return;
+      return nullptr;
     }
     Node* parent = leaf->parent;
     pending_ = {parent, leaf->first};
     Forget(leaf);
     index_.Remove(leaf);
-    if (parent->IsRoot()) return;
+    if (parent->IsRoot()) return nullptr;
     if (!parent->IsLeaf()) {
       Refresh(parent);
-      return;
+      return parent;
     }
     leaf = parent;
     cut = parent->end();
   }
+}
+
+// A run that was cut for a branch that is gone becomes one again, so that branches that come and go
+// do not leave long chains behind. Not where the halves differ in standing, nor at a snapshot: the
+// junction stays.
+void Evictor::MergeIfChain(Node* node) {
+  if (node == nullptr || node->children.size() != 1) return;
+  Node* child = node->children.front().node;
+  const Point* junction = node->FindPoint(node->end());
+  if (node->WasHit() != child->WasHit() || (junction != nullptr && junction->snapshot)) return;
+  FlushTombstone();  // its key ends where the node ends now
+  Forget(child);
+  index_.MergeWithOnlyChild(node);
+  Refresh(node);
 }
 
 void Evictor::Settle(Node* leaf) {

@@ -86,7 +86,9 @@ class Evictor {
   bool TakeTail(Node* node);
   bool TakeLeaf(Node* node);
   bool TailIsPinned(const Node& node, Pos cut) const;
-  void CutAndSettle(Node* leaf, Pos cut);
+  // Returns the node that lost a child and kept others; null: none did.
+  Node* CutAndSettle(Node* leaf, Pos cut);
+  void MergeIfChain(Node* node);
   void FlushTombstone();
 
   const CacheOptions& options_;

@@ -323,4 +323,22 @@ void Index::Remove(Node* node) {
   Free(node);
 }
 
+void Index::MergeWithOnlyChild(Node* node) {
+  Node* child = node->children.front().node;
+  const RefAccount account = AccountOf(*node);
+  node->tokens.insert(node->tokens.end(), child->tokens.begin(), child->tokens.end());
+  for (std::size_t c = 0; c < node->rows.size(); ++c) {
+    node->rows[c].Append(std::move(child->rows[c]), account);
+  }
+  node->points.insert(node->points.end(), std::make_move_iterator(child->points.begin()),
+                      std::make_move_iterator(child->points.end()));
+  node->tail_tick = child->tail_tick;
+  node->age = child->age;
+  node->hits = child->hits;
+  if (child->hit_end > 0) node->hit_end = child->hit_end;
+  node->children = std::move(child->children);
+  for (const Node::Child& grandchild : node->children) grandchild.node->parent = node;
+  Free(child);
+}
+
 }  // namespace skippy::cache

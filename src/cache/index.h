@@ -135,6 +135,9 @@ class Index {
   void CompactPoints(Node* node);
   // REQUIRES: no children.
   void Remove(Node* node);
+  // Undoes a split that nobody needs any more: the node takes over its only child, which is freed.
+  // The use of the merged run is that of its tail. REQUIRES: one child; not a root.
+  void MergeWithOnlyChild(Node* node);
 
   RefAccount AccountOf(const Node& node) { return {store_, node.slot}; }
   std::uint64_t node_count() const { return node_count_; }

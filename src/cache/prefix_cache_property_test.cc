@@ -1,6 +1,6 @@
-// PrefixCache against a plain model (a map of every prefix to what was recorded at its end), over random
-// shapes, page sizes, caps and sequences of calls. Payloads are functions of the prefix, so each restored byte
-// is checked; the self-check runs after each call.
+// PrefixCache against a plain model (a map of every prefix to what was recorded at its end), over
+// random shapes, page sizes, caps and sequences of calls. Payloads are functions of the prefix, so
+// each restored byte is checked; the self-check runs after each call.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -35,18 +35,28 @@ MemoryShape ShapeOf(int index) {
   MemoryShape shape;
   shape.logits_bytes = 24;
   switch (index) {
-    case 0: shape.kv_row_bytes = 16; break;                                                    // attention
-    case 1: shape.kv_row_bytes = 3; break;                                                     // MLA: narrow
-    case 2: shape.kv_row_bytes = 8; shape.window_row_bytes = 24; shape.window_tokens = 5; break;
-    case 3: shape.snapshot_bytes = 64; break;                                                  // recurrent
-    case 4: shape.kv_row_bytes = 8; shape.snapshot_bytes = 64; break;                          // hybrid
-    case 5:                                                                                    // hybrid, window
+    case 0: shape.kv_row_bytes = 16; break;  // attention
+    case 1: shape.kv_row_bytes = 3; break;   // MLA: narrow
+    case 2:
+      shape.kv_row_bytes = 8;
+      shape.window_row_bytes = 24;
+      shape.window_tokens = 5;
+      break;
+    case 3: shape.snapshot_bytes = 64; break;  // recurrent
+    case 4:
+      shape.kv_row_bytes = 8;
+      shape.snapshot_bytes = 64;
+      break;  // hybrid
+    case 5:   // hybrid, window
       shape.kv_row_bytes = 8;
       shape.window_row_bytes = 8;
       shape.window_tokens = 3;
       shape.snapshot_bytes = 40;
       break;
-    default: shape.window_row_bytes = 8; shape.window_tokens = 4; break;                       // window alone
+    default:
+      shape.window_row_bytes = 8;
+      shape.window_tokens = 4;
+      break;  // window alone
   }
   return shape;
 }
@@ -58,7 +68,8 @@ CacheOptions OptionsOf(const Config& config) {
   options.page_tokens = config.page_tokens;
   options.digest = config.colliding ? &CollidingDigest : &Blake3;
   options.max_tombstones = config.max_tombstones;
-  options.eviction = config.benefit ? EvictionPolicyKind::kBenefitPerByte : EvictionPolicyKind::kLru;
+  options.eviction =
+      config.benefit ? EvictionPolicyKind::kBenefitPerByte : EvictionPolicyKind::kLru;
   if (config.capped) {
     options.max_bytes = config.max_bytes;
     options.max_namespace_bytes = config.max_namespace_bytes;
@@ -68,7 +79,19 @@ CacheOptions OptionsOf(const Config& config) {
   return options;
 }
 
-enum class Call { kRecord, kBegin, kCommit, kAbort, kLookup, kHold, kRelease, kCondemn, kPin, kUnpin, kClear };
+enum class Call {
+  kRecord,
+  kBegin,
+  kCommit,
+  kAbort,
+  kLookup,
+  kHold,
+  kRelease,
+  kCondemn,
+  kPin,
+  kUnpin,
+  kClear
+};
 
 struct Step {
   Call call = Call::kLookup;
@@ -79,45 +102,53 @@ struct Step {
 };
 
 std::ostream& operator<<(std::ostream& out, const Step& step) {
-  out << "{call " << static_cast<int>(step.call) << " base " << step.base << " cut " << step.cut << " tail ";
+  out << "{call " << static_cast<int>(step.call) << " base " << step.base << " cut " << step.cut
+      << " tail ";
   for (const int t : step.tail) out << t;
   return out << " detail " << step.detail << "}";
 }
 
 std::ostream& operator<<(std::ostream& out, const Config& c) {
-  return out << "{shape " << c.shape << " page " << c.page_tokens << " capped " << c.capped << " bytes "
-             << c.max_bytes << " ns " << c.max_namespace_bytes << " logits " << c.max_logits_bytes << " entries "
-             << c.max_entries << " tombstones " << c.max_tombstones << " benefit " << c.benefit << " colliding "
-             << c.colliding << "}";
+  return out << "{shape " << c.shape << " page " << c.page_tokens << " capped " << c.capped
+             << " bytes " << c.max_bytes << " ns " << c.max_namespace_bytes << " logits "
+             << c.max_logits_bytes << " entries " << c.max_entries << " tombstones "
+             << c.max_tombstones << " benefit " << c.benefit << " colliding " << c.colliding << "}";
 }
 
 rc::Gen<Step> StepGen(bool with_loss) {
-  const std::vector<Call> all{Call::kRecord, Call::kRecord, Call::kRecord,  Call::kRecord, Call::kBegin,
-                              Call::kCommit, Call::kCommit, Call::kAbort,   Call::kLookup, Call::kLookup,
-                              Call::kLookup, Call::kHold,   Call::kRelease, Call::kPin,    Call::kUnpin};
+  const std::vector<Call> all{Call::kRecord,  Call::kRecord, Call::kRecord, Call::kRecord,
+                              Call::kBegin,   Call::kCommit, Call::kCommit, Call::kAbort,
+                              Call::kLookup,  Call::kLookup, Call::kLookup, Call::kHold,
+                              Call::kRelease, Call::kPin,    Call::kUnpin};
   std::vector<Call> calls = all;
   if (with_loss) calls.insert(calls.end(), {Call::kCondemn, Call::kClear});
   return rc::gen::build<Step>(
       rc::gen::set(&Step::call, rc::gen::elementOf(calls)),
       rc::gen::set(&Step::base, rc::gen::inRange<std::uint32_t>(0, 16)),
-      rc::gen::set(&Step::cut, rc::gen::elementOf(std::vector<std::uint32_t>{
-                                  1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 99, 99, 99, 99, 99})),
-      rc::gen::set(&Step::tail, rc::gen::scale(0.12, rc::gen::container<std::vector<int>>(
-                                                   rc::gen::resize(100, rc::gen::inRange(0, 3))))),
+      rc::gen::set(&Step::cut,
+                   rc::gen::elementOf(std::vector<std::uint32_t>{
+                       1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 99, 99, 99, 99, 99})),
+      rc::gen::set(&Step::tail,
+                   rc::gen::scale(0.12, rc::gen::container<std::vector<int>>(
+                                            rc::gen::resize(100, rc::gen::inRange(0, 3))))),
       rc::gen::set(&Step::detail, rc::gen::arbitrary<std::uint32_t>()));
 }
 
 rc::Gen<Config> ConfigGen(bool capped) {
   return rc::gen::build<Config>(
       rc::gen::set(&Config::shape, rc::gen::inRange(0, kShapes)),
-      rc::gen::set(&Config::page_tokens, rc::gen::elementOf(std::vector<std::uint32_t>{1, 2, 4, 8})),
+      rc::gen::set(&Config::page_tokens,
+                   rc::gen::elementOf(std::vector<std::uint32_t>{1, 2, 4, 8})),
       rc::gen::set(&Config::capped, rc::gen::just(capped)),
       rc::gen::set(&Config::max_bytes, rc::gen::inRange<std::uint64_t>(0, 1500)),
       rc::gen::set(&Config::max_namespace_bytes,
                    rc::gen::elementOf(std::vector<std::uint64_t>{0, 0, 0, 100, 300, 600})),
-      rc::gen::set(&Config::max_logits_bytes, rc::gen::elementOf(std::vector<std::uint64_t>{0, 24, 60, 2000})),
-      rc::gen::set(&Config::max_entries, rc::gen::elementOf(std::vector<std::uint64_t>{1, 2, 3, 8, 1000, 1000})),
-      rc::gen::set(&Config::max_tombstones, rc::gen::elementOf(std::vector<std::uint32_t>{0, 2, 100})),
+      rc::gen::set(&Config::max_logits_bytes,
+                   rc::gen::elementOf(std::vector<std::uint64_t>{0, 24, 60, 2000})),
+      rc::gen::set(&Config::max_entries,
+                   rc::gen::elementOf(std::vector<std::uint64_t>{1, 2, 3, 8, 1000, 1000})),
+      rc::gen::set(&Config::max_tombstones,
+                   rc::gen::elementOf(std::vector<std::uint32_t>{0, 2, 100})),
       rc::gen::set(&Config::benefit, rc::gen::arbitrary<bool>()),
       rc::gen::set(&Config::colliding, rc::gen::arbitrary<bool>()));
 }
@@ -134,12 +165,14 @@ class Model {
 
   bool Knows(int ns, const Tokens& prefix) const { return facts_.count({ns, prefix}) > 0; }
   std::optional<Provenance> At(int ns, TokenSpan tokens, std::size_t length, Component c) const {
-    const auto it = facts_.find({ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length))});
+    const auto it = facts_.find(
+        {ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length))});
     return it == facts_.end() ? std::nullopt : it->second.at[static_cast<std::size_t>(c)];
   }
   void Learn(int ns, TokenSpan tokens, std::size_t length, Component c, Provenance p) {
-    auto& known = facts_[{ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length))}]
-                      .at[static_cast<std::size_t>(c)];
+    auto& known =
+        facts_[{ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length))}]
+            .at[static_cast<std::size_t>(c)];
     if (!known || (p == Provenance::kGrid && *known != Provenance::kGrid)) known = p;
   }
   void LearnText(int ns, TokenSpan tokens) {
@@ -149,7 +182,9 @@ class Model {
   }
   Pos Matched(int ns, TokenSpan tokens) const {
     std::size_t n = 0;
-    while (n < tokens.size() && Knows(ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n) + 1))) ++n;
+    while (n < tokens.size() &&
+           Knows(ns, Tokens(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n) + 1)))
+      ++n;
     return static_cast<Pos>(n);
   }
   bool Usable(int ns, TokenSpan tokens, Pos b, Exactness exactness) const {
@@ -161,7 +196,9 @@ class Model {
     };
     for (Pos p = 0; p < b; ++p) {
       if (shape_.HasKv() && !there(p + std::size_t{1}, Component::kKv)) return false;
-      if (shape_.HasWindow() && p >= shape_.WindowBegin(b) && !there(p + std::size_t{1}, Component::kWindow)) return false;
+      if (shape_.HasWindow() && p >= shape_.WindowBegin(b) &&
+          !there(p + std::size_t{1}, Component::kWindow))
+        return false;
     }
     return !shape_.HasSnapshot() || there(b, Component::kSnapshot);
   }
@@ -187,7 +224,10 @@ class Model {
 class Harness {
  public:
   explicit Harness(const Config& config)
-      : config_(config), options_(OptionsOf(config)), cache_(options_, clock_), model_(options_.shape) {
+      : config_(config),
+        options_(OptionsOf(config)),
+        cache_(options_, clock_),
+        model_(options_.shape) {
     RC_ASSERT(options_.Validate().empty());
     prompts_.push_back({});
   }
@@ -200,7 +240,8 @@ class Harness {
       if (!ok) RC_FAIL(ok.error().message);
       CheckPinned();
       const CacheStats stats = cache_.Stats();
-      trace_.insert(trace_.end(), {stats.physical_bytes, stats.entries, stats.hits, stats.evicted_bytes});
+      trace_.insert(trace_.end(),
+                    {stats.physical_bytes, stats.entries, stats.hits, stats.evicted_bytes});
     }
     while (!hits_.empty()) Release(0);
     tickets_.clear();
@@ -269,7 +310,8 @@ class Harness {
         break;
       case Call::kPin:
         if (cache_.PinPrefix(Ns(ns), tokens)) {
-          LookupQuery query{.ns = Ns(ns), .tokens = tokens, .max_boundary = static_cast<Pos>(tokens.size())};
+          LookupQuery query{
+              .ns = Ns(ns), .tokens = tokens, .max_boundary = static_cast<Pos>(tokens.size())};
           query.allow_decoded_result = false;
           query.peek = true;
           pinned_[{ns, tokens}] = cache_.Lookup(query).hit->boundary();
@@ -311,11 +353,13 @@ class Harness {
     if (!plan.ticket) return false;
     for (const RecordTicket::Rows& rows : plan.ticket->rows()) {
       RC_ASSERT(!rows.positions.empty());
-      RC_ASSERT(rows.positions.begin / config_.page_tokens == (rows.positions.end - 1) / config_.page_tokens);
+      RC_ASSERT(rows.positions.begin / config_.page_tokens ==
+                (rows.positions.end - 1) / config_.page_tokens);
       RC_ASSERT(rows.positions.end <= tokens.size());
       RC_ASSERT(reinterpret_cast<std::uintptr_t>(rows.buffer.data()) % 64 == 0U);
-      RC_ASSERT(rows.positions.begin >=
-                (rows.component == Component::kKv ? request.rows_available_from : request.window_available_from));
+      RC_ASSERT(rows.positions.begin >= (rows.component == Component::kKv
+                                             ? request.rows_available_from
+                                             : request.window_available_from));
       // Never committed, never seen: garbage until then.
       std::fill(rows.buffer.begin(), rows.buffer.end(), std::byte{0xdb});
     }
@@ -370,7 +414,8 @@ class Harness {
       if (plan.ticket) RC_ASSERT(!plan.ticket->snapshot().empty() == wanted);
     }
     if (!nothing) RC_ASSERT(plan.outcome == RecordOutcome::kPlanned);
-    if (plan.outcome == RecordOutcome::kPlanned && nothing) RC_ASSERT(!plan.ticket->logits().empty());
+    if (plan.outcome == RecordOutcome::kPlanned && nothing)
+      RC_ASSERT(!plan.ticket->logits().empty());
   }
 
   void Commit(std::size_t index) {
@@ -395,8 +440,10 @@ class Harness {
         model_.Learn(open.ns, open.tokens, p + std::size_t{1}, row.component, open.provenance);
       }
     }
-    if (snapshot) model_.Learn(open.ns, open.tokens, open.tokens.size(), Component::kSnapshot, open.provenance);
-    if (logits) model_.Learn(open.ns, open.tokens, open.tokens.size(), Component::kLogits, open.provenance);
+    if (snapshot)
+      model_.Learn(open.ns, open.tokens, open.tokens.size(), Component::kSnapshot, open.provenance);
+    if (logits)
+      model_.Learn(open.ns, open.tokens, open.tokens.size(), Component::kLogits, open.provenance);
   }
 
   void Lookup(const Step& step, int ns, const Tokens& tokens, bool hold) {
@@ -404,14 +451,16 @@ class Harness {
     LookupQuery query;
     query.ns = Ns(ns);
     query.tokens = tokens;
-    query.max_boundary = d % 4 == 0 ? (d >> 2) % 40 : static_cast<Pos>(tokens.empty() ? 0 : tokens.size() - 1);
+    query.max_boundary =
+        d % 4 == 0 ? (d >> 2) % 40 : static_cast<Pos>(tokens.empty() ? 0 : tokens.size() - 1);
     query.allow_decoded_result = (d >> 8) % 2 == 0;
     query.exactness = (d >> 9) % 3 == 0 ? Exactness::kBit : Exactness::kToken;
     query.grid = kGridStep;
     query.peek = (d >> 11) % 4 == 0;
     LookupResult result = cache_.Lookup(query);
     const Pos boundary = result.hit ? result.hit->boundary() : 0;
-    trace_.insert(trace_.end(), {boundary, static_cast<std::uint64_t>(result.reason), result.first_different});
+    trace_.insert(trace_.end(),
+                  {boundary, static_cast<std::uint64_t>(result.reason), result.first_different});
     if (!config_.capped) {
       const auto [expected, decoded] = model_.Expect(ns, query);
       RC_ASSERT(boundary == expected);

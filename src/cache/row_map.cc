@@ -90,6 +90,23 @@ RowMap RowMap::SplitBefore(Pos at, const RefAccount& account) {
   return before;
 }
 
+void RowMap::Append(RowMap later, const RefAccount& account) {
+  auto next = later.extents_.begin();
+  if (!extents_.empty() && next != later.extents_.end()) {
+    Extent& last = extents_.back();
+    const bool halves = last.block == next->block && last.range.end == next->range.begin &&
+                        last.first_row + last.range.size() == next->first_row &&
+                        last.provenance == next->provenance;
+    if (halves) {
+      last.range.end = next->range.end;
+      account.Drop(next->block);
+      ++next;
+    }
+  }
+  extents_.insert(extents_.end(), next, later.extents_.end());
+  rows_ += later.rows_;
+}
+
 bool RowMap::RemoveCondemned(const RefAccount& account) {
   const auto keep = std::stable_partition(extents_.begin(), extents_.end(), [&](const Extent& e) {
     return !account.store.Condemned(e.block);

@@ -54,6 +54,8 @@ class RowMap {
   void Remove(PosRange range, const RefAccount& account);
   // Moves everything before `at` into the returned map.
   RowMap SplitBefore(Pos at, const RefAccount& account);
+  // Takes over everything of `later`. REQUIRES: it lies behind what is here.
+  void Append(RowMap later, const RefAccount& account);
   // Drops every extent whose block is condemned; true if there was one.
   bool RemoveCondemned(const RefAccount& account);
 
