@@ -29,9 +29,9 @@ struct EngineOptions {
   std::uint32_t max_queue = 64;  // waiting requests; beyond: kUnavailable (HTTP 429)
   Exactness exactness = Exactness::kToken;
   bool cache = true;
-  // Recurrent shapes: a snapshot at least every so many tokens, rounded up to the chunk; 0: none for
-  // its own sake. The default, each chunk, loses less than a chunk a branch; the store thins snapshots
-  // out when bytes get short.
+  // Recurrent shapes: a snapshot at least every so many tokens, rounded up to the chunk; 0: none
+  // for its own sake. The default, each chunk, loses less than a chunk a branch; the store thins
+  // snapshots out when bytes get short.
   std::uint32_t snapshot_spacing = 1;
   bool share_prefill = true;
   bool hot_lanes = true;  // go on in a lane that still holds the conversation

@@ -71,7 +71,7 @@ void Generation::StepGroup(std::span<Run* const> group, const OnEnd& on_end) {
 
 void Generation::AfterFailure(std::span<Run* const> group, const Error& error,
                               const OnEnd& on_end) {
-  for (Run* run : group) core_.ClearLane(*run->lane);
+  // Finishing with an error, or refilling, clears the lanes.
   if (group.size() == 1) return on_end(*group.front(), {FinishReason::kError, error});
   for (Run* run : group) {
     run->decode_alone = true;
@@ -89,7 +89,6 @@ std::optional<Generation::End> Generation::AfterStep(Run& run, std::size_t item)
   if (!LogitsAreSane(logits)) {
     if (run.redone_cold || run.report.cached_tokens == 0) {
       admission_.CondemnAll(run);
-      core_.ClearLane(lane);
       return End{FinishReason::kError,
                  Error{ErrorCode::kInternal, "the model's logits are not numbers"}};
     }

@@ -181,5 +181,18 @@ TEST_P(GenerationTest, LogitsThatAreNoNumbersInARestoredAnswerAreRedoneCold) {
   world.ExpectIdleAndSound();
 }
 
+TEST_P(GenerationTest, NothingOfAnAnswerThatTurnedIntoNoNumbersIsKept) {
+  World world(WithShape(GetParam(), 1));
+  FaultPlan faults;
+  faults.nan_decode.calls = {40};
+  world.runtime.SetFaults(faults);
+  const auto sink = world.Submit({.prompt = Text(20, 1), .max_tokens = 100});
+  world.Drain();
+  EXPECT_EQ(sink->report.finish, FinishReason::kError);
+  EXPECT_EQ(sink->tokens.size(), 38U);
+  EXPECT_EQ(world.engine.Peek(Text(20, 1) + sink->tokens, "", {})->boundary, 0U);
+  EXPECT_EQ(world.runtime.End(SeqId{0}), 0U);
+}
+
 }  // namespace
 }  // namespace skippy::engine

@@ -40,7 +40,6 @@ Result<ChunkOutcome> Prefill::RunChunk(Run& run) {
   const Status evaluated = Evaluate(run, ChunkEnd(run, lane.end()));
   core_.stats.prompt_seconds += core_.MillisecondsSince(start) / 1000.0;
   if (!evaluated) {
-    core_.ClearLane(lane);
     if (run.prefill_retried) return tl::unexpected<Error>(evaluated.error());
     run.prefill_retried = true;
     admission_.Refill(run);
@@ -55,7 +54,6 @@ Result<ChunkOutcome> Prefill::RunChunk(Run& run) {
       // it.
       if (run.redone_cold || run.report.cached_tokens == 0) {
         admission_.CondemnAll(run);
-        core_.ClearLane(lane);
         return Err(ErrorCode::kInternal, "the model's logits are not numbers");
       }
       admission_.RedoCold(run);

@@ -20,8 +20,9 @@ class Recorder {
   // only at the end of a prompt. A snapshot is recorded where the run planned one and at the
   // prompt's end.
   void AfterChunk(Run& run, std::span<const float> logits);
-  // After a decode step: records when a page is full or a window ring is about to forget, and a snapshot
-  // every so many tokens, so that an edit inside a long answer does not fall back to its beginning.
+  // After a decode step: records when a page is full or a window ring is about to forget, and a
+  // snapshot every so many tokens, so that an edit inside a long answer does not fall back to its
+  // beginning.
   void AfterStep(Run& run);
   // The run is over (answered, stopped or cancelled) and leaves a sound lane behind.
   void AtEnd(Run& run);

@@ -185,8 +185,9 @@ void Scheduler::Account(const Run& run, FinishReason reason) {
 }
 
 std::size_t Scheduler::running() const {
-  return static_cast<std::size_t>(std::count_if(
-      running_.begin(), running_.end(), [](const auto& run) { return run->phase != Phase::kDone; }));
+  return static_cast<std::size_t>(
+      std::count_if(running_.begin(), running_.end(),
+                    [](const auto& run) { return run->phase != Phase::kDone; }));
 }
 
 std::size_t Scheduler::queued() const {

@@ -126,6 +126,38 @@ TEST_P(SharingTest, AFollowerThatGoesAwayCostsNothing) {
   EXPECT_TRUE(leader->finished);
 }
 
+TEST_P(SharingTest, AFollowerStartsAsSoonAsItsLeaderHasPassedTheirCommonBoundary) {
+  World world(WithShape(GetParam()));
+  const std::vector<Token> shared = Text(32, 1);
+  const Ask leader{.prompt = shared + Text(160, 2), .max_tokens = 1};
+  const Ask follower{.prompt = shared + Text(10, 3), .max_tokens = 1};
+  const auto longer = world.Submit(leader);
+  const auto shorter = world.Submit(follower);
+  for (int i = 0; i < 6; ++i) world.engine.Step();
+  EXPECT_TRUE(shorter->finished);
+  EXPECT_FALSE(longer->finished);
+  EXPECT_EQ(shorter->report.prompt.cached_tokens, 32U);
+  world.Drain();
+  world.ExpectColdAnswer(leader, *longer);
+  world.ExpectColdAnswer(follower, *shorter);
+}
+
+TEST_P(SharingTest, AFollowerThatPartsWhereItsLeaderStandsStartsFromThere) {
+  WorldOptions options = WithShape(GetParam());
+  options.engine.snapshot_spacing = 128;  // no snapshot of the leader's own there
+  World world(options);
+  const std::vector<Token> shared = Text(16, 1);
+  const Ask leader{.prompt = shared + Text(60, 2), .max_tokens = 1};
+  const Ask follower{.prompt = shared + Text(20, 3), .max_tokens = 1};
+  const auto first = world.Submit(leader);
+  world.engine.Step();
+  const auto second = world.Submit(follower);
+  world.Drain();
+  world.ExpectColdAnswer(leader, *first);
+  world.ExpectColdAnswer(follower, *second);
+  EXPECT_EQ(second->report.prompt.cached_tokens, 16U);
+}
+
 TEST_P(SharingTest, OtherTenantsDoNotWaitForEachOther) {
   World world(WithShape(GetParam()));
   RunTogether(world, {{.prompt = Text(100, 1), .max_tokens = 1, .salt = "a"},
