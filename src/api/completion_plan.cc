@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chat.h"
+#include "sampling.h"
 #include "server-schema.h"
 
 namespace skippy::api {
@@ -76,8 +77,10 @@ std::vector<Pos> MessageStarts(const ServerState& state, const Json& data, const
   return starts;
 }
 
-ApiResult<ServerState::Adapters> RequestedAdapters(const ServerState& state, const Json& data) {
-  if (!Has(data, "lora")) return state.DefaultAdapters();
+using OptionalAdapters = std::optional<ServerState::Adapters>;
+
+ApiResult<OptionalAdapters> RequestedAdapters(const ServerState& state, const Json& data) {
+  if (!Has(data, "lora")) return OptionalAdapters();
   std::vector<float> scales(state.model.adapters().size(), 0.0F);
   for (const Json& entry : data.at("lora")) {
     const double id = entry.at("id").get<double>();
@@ -90,7 +93,27 @@ ApiResult<ServerState::Adapters> RequestedAdapters(const ServerState& state, con
   for (std::size_t i = 0; i < scales.size(); ++i) {
     if (scales[i] != 0) active.emplace_back(static_cast<std::uint32_t>(i), scales[i]);
   }
-  return active;
+  return OptionalAdapters(std::move(active));
+}
+
+// llama.cpp skips names that it does not know; a client who misspells one should hear of it.
+ApiStatus CheckSamplers(const Json& data) {
+  if (!Has(data, "samplers")) return {};
+  const Json& samplers = data.at("samplers");
+  if (samplers.is_array()) {
+    for (const Json& name : samplers) {
+      if (common_sampler_types_from_names({name.get<std::string>()}).size() != 1) {
+        return BadRequest(fmt::format("'samplers' names the unknown sampler '{}'",
+                                      name.get<std::string>().substr(0, 40)));
+      }
+    }
+    return {};
+  }
+  const std::string letters = samplers.get<std::string>();
+  if (common_sampler_types_from_chars(letters).size() != letters.size()) {
+    return BadRequest("'samplers' has a letter that stands for no sampler");
+  }
+  return {};
 }
 
 ApiResult<task_params> ParseParams(const ServerState& state, const Json& data) {
@@ -135,9 +158,9 @@ ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& st
   });
 }
 
-ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type,
-                                   const std::string& api_key) {
+ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type) {
   CompletionPlan plan;
+  API_RETURN_IF_ERROR(Guarded([&] { return CheckSamplers(data); }));
   API_TRY(plan.params, ParseParams(state, data));
   API_TRY(plan.adapters, RequestedAdapters(state, data));
   API_TRY(auto prompts, TokenizePrompts(state, data, true));
@@ -151,10 +174,9 @@ ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, t
     std::vector<Pos> starts = MessageStarts(state, data, tokens);
     plan.prompts.push_back({std::move(tokens), std::move(starts)});
   }
-  plan.tenant_salt = TenantSalt(api_key, StringOr(data, "cache_salt"), state.settings.tenants);
+  plan.cache_salt = StringOr(data, "cache_salt");
   plan.params.res_type = type;
   plan.params.oaicompat_model = state.model_name;
-  plan.params.oaicompat_cmpl_id = gen_chatcmplid();
   // OpenAI's logprobs without top_logprobs: 0 alternatives, but the token's own probability.
   if (type == TASK_RESPONSE_TYPE_OAI_CHAT && BoolOr(data, "logprobs", false) &&
       plan.params.sampling.n_probs == 0) {

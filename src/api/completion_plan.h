@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,8 @@ struct CompletionPlan {
   std::vector<PromptPlan> prompts;
   std::uint32_t choices = 1;               // completions of each prompt
   task_params params;
-  ServerState::Adapters adapters;
-  std::string tenant_salt;
+  std::optional<ServerState::Adapters> adapters;  // none: the server's defaults at the time of the run
+  std::string cache_salt;                  // as the client gave it
   bool top_logprobs = true;                // false: only the sampled token's own probability was asked for
 };
 
@@ -32,8 +33,7 @@ ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& st
                                                            bool add_special);
 
 // `data` is the body of a native or OpenAI completion request after CheckFields, or what ApplyTemplate made
-// of a chat. `api_key` decides the tenant together with the body's cache_salt.
-ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type,
-                                   const std::string& api_key);
+// of a chat. The plan depends on nothing else.
+ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type);
 
 }  // namespace skippy::api

@@ -22,7 +22,13 @@ constexpr std::chrono::milliseconds kPoll{50};
 class Run {
  public:
   Run(ServerState& state, CompletionPlan plan, const HttpRequest& request)
-      : state_(state), plan_(std::move(plan)), closed_(request.closed) {}
+      : state_(state),
+        plan_(std::move(plan)),
+        closed_(request.closed),
+        tenant_(TenantSalt(request.api_key, plan_.cache_salt, state.settings.tenants)),
+        adapters_(plan_.adapters ? *plan_.adapters : state.DefaultAdapters()) {
+    plan_.params.oaicompat_cmpl_id = gen_chatcmplid();
+  }
   ~Run() {
     mailbox_->Abandon();
     for (std::size_t i = 0; i < ids_.size(); ++i) {
@@ -56,6 +62,8 @@ class Run {
   ServerState& state_;
   CompletionPlan plan_;
   std::function<bool()> closed_;
+  std::string tenant_;
+  ServerState::Adapters adapters_;
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   std::vector<RequestId> ids_;
   std::vector<bool> finished_;
@@ -85,7 +93,7 @@ ApiStatus Run::Submit(std::size_t prompt_index, std::uint32_t choice, const RunO
     sink.prompt_text = tokens_to_str(state_.vocab, prompt.tokens);
   }
   RequestFacts facts{.id = params.oaicompat_cmpl_id, .endpoint = options.endpoint,
-                     .tenant = plan_.tenant_salt.substr(0, 12), .choice = index, .stream = params.stream};
+                     .tenant = tenant_.substr(0, 12), .choice = index, .stream = params.stream};
   sink.on_finish = [telemetry = &state_.telemetry, log = options.log,
                     facts = std::move(facts)](const engine::GenerationReport& report) {
     telemetry->Record(report);
@@ -95,8 +103,8 @@ ApiStatus Run::Submit(std::size_t prompt_index, std::uint32_t choice, const RunO
   engine::GenerateRequest request;
   request.prompt = prompt.tokens;
   request.message_starts = prompt.message_starts;
-  request.tenant_salt = plan_.tenant_salt;
-  request.adapters = plan_.adapters;
+  request.tenant_salt = tenant_;
+  request.adapters = adapters_;
   request.use_cache = params.cache_prompt;
   request.allow_decoded_result = params.cache_prompt;
   request.max_tokens = params.n_predict < 0

@@ -32,11 +32,22 @@ bool PathMatches(std::string_view pattern, std::string_view path) {
          path.find('/', fixed.size()) == std::string_view::npos;
 }
 
+// http://localhost, http://127.0.0.1 or http://[::1], any scheme and port.
+bool IsLocalOrigin(std::string_view origin) {
+  const std::size_t scheme = origin.find("://");
+  if (scheme == std::string_view::npos) return false;
+  const std::string_view host = origin.substr(scheme + 3);
+  for (const std::string_view local : {"localhost", "127.0.0.1", "[::1]"}) {
+    if (host == local) return true;
+    if (host.starts_with(local) && host[local.size()] == ':') return true;
+  }
+  return false;
+}
+
 HttpRequest ToRequest(const httplib::Request& from, std::string key) {
   HttpRequest request;
   request.method = from.method;
   request.path = from.path;
-  request.body = from.body;
   request.api_key = std::move(key);
   request.param = [params = from.params](const std::string& name) {
     const auto it = params.find(name);
@@ -87,7 +98,9 @@ class HttpServer::Impl {
 
  private:
   void Configure();
-  HttpResponse Answer(const httplib::Request& request) const;
+  HttpResponse Answer(const httplib::Request& request, std::string body) const;
+  bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, std::string& body) const;
+  void AllowOrigin(const httplib::Request& request, httplib::Response& response) const;
   // The checked key of a request; no value: it has none that is valid.
   std::optional<std::string> CheckKey(const httplib::Request& request) const;
 
@@ -109,7 +122,7 @@ std::optional<std::string> HttpServer::Impl::CheckKey(const httplib::Request& re
   return given;
 }
 
-HttpResponse HttpServer::Impl::Answer(const httplib::Request& request) const {
+HttpResponse HttpServer::Impl::Answer(const httplib::Request& request, std::string body) const {
   const Dialect dialect = DialectOf(request.path);
   if (!ready_.load(std::memory_order_acquire)) return ErrorResponse(Unavailable("Loading model"), dialect);
   const Route* route = nullptr;
@@ -123,12 +136,44 @@ HttpResponse HttpServer::Impl::Answer(const httplib::Request& request) const {
   std::optional<std::string> key = CheckKey(request);
   if (!key && !(route != nullptr && route->open)) return ErrorResponse(FromStatus(401), dialect);
   if (route == nullptr) return ErrorResponse(FromStatus(path_known ? 405 : 404), dialect);
-  return route->handle(ToRequest(request, std::move(key).value_or("")));
+  HttpRequest asked = ToRequest(request, std::move(key).value_or(""));
+  asked.body = std::move(body);
+  return route->handle(asked);
+}
+
+// A body over the limit is read to its end and thrown away: a client that is still sending when the
+// connection closes would see a reset instead of the reason. False: it was over the limit.
+bool HttpServer::Impl::ReadBody(const httplib::Request& request, const httplib::ContentReader& read,
+                                std::string& body) const {
+  if (request.is_multipart_form_data()) {  // no route takes one; the parts are read and dropped
+    read([](const httplib::FormData&) { return true; }, [](const char*, std::size_t) { return true; });
+    return true;
+  }
+  std::size_t size = 0;
+  read([&](const char* data, std::size_t length) {
+    size += length;
+    if (size <= options_.max_body_bytes) body.append(data, length);
+    return true;
+  });
+  return size <= options_.max_body_bytes;
+}
+
+// Browsers may read answers only for pages of this machine, unless told otherwise: another page could
+// ask the cache what has been said before.
+void HttpServer::Impl::AllowOrigin(const httplib::Request& request, httplib::Response& response) const {
+  const std::string origin = request.get_header_value("Origin");
+  if (origin.empty()) return;
+  const bool any = options_.cors_origins == "*";
+  const bool listed = !any && options_.cors_origins != "localhost" && options_.cors_origins == origin;
+  if (!any && !listed && !IsLocalOrigin(origin)) return;
+  response.set_header("Access-Control-Allow-Origin", any ? "*" : origin);
+  response.set_header("Vary", "Origin");
 }
 
 void HttpServer::Impl::Configure() {
   server_.set_default_headers({{"Server", "skippy"}});
-  server_.set_payload_max_length(options_.max_body_bytes);
+  // The limit itself is ReadBody's; past this one a connection is simply closed.
+  server_.set_payload_max_length(options_.max_body_bytes + (std::size_t{256} << 20U));
   server_.set_read_timeout(options_.timeout_seconds);
   server_.set_write_timeout(options_.timeout_seconds);
   server_.set_tcp_nodelay(true);
@@ -151,15 +196,31 @@ void HttpServer::Impl::Configure() {
         response.status = 500;
         fill(request, response);
       });
-  const auto handler = [this](const httplib::Request& request, httplib::Response& response) {
-    Send(Answer(request), response);
+  const auto plain = [this](const httplib::Request& request, httplib::Response& response) {
+    AllowOrigin(request, response);
+    Send(Answer(request, {}), response);
   };
-  server_.Get(".*", handler);
-  server_.Post(".*", handler);
-  server_.Put(".*", handler);
-  server_.Patch(".*", handler);
-  server_.Delete(".*", handler);
-  server_.Options(".*", handler);
+  const auto with_body = [this](const httplib::Request& request, httplib::Response& response,
+                                const httplib::ContentReader& read) {
+    AllowOrigin(request, response);
+    std::string body;
+    if (ReadBody(request, read, body)) {
+      Send(Answer(request, std::move(body)), response);
+    } else {
+      Send(ErrorResponse(FromStatus(413), DialectOf(request.path)), response);
+    }
+  };
+  server_.Get(".*", plain);
+  server_.Options(".*", [this](const httplib::Request& request, httplib::Response& response) {
+    AllowOrigin(request, response);
+    response.set_header("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    response.set_header("Access-Control-Allow-Headers", "*");
+    response.status = 204;
+  });
+  server_.Post(".*", with_body);
+  server_.Put(".*", with_body);
+  server_.Patch(".*", with_body);
+  server_.Delete(".*", with_body);
 }
 
 Status HttpServer::Impl::Bind() {

@@ -22,6 +22,7 @@ struct HttpOptions {
   std::size_t max_body_bytes = std::size_t{32} << 20U;
   std::size_t max_threads = 512;              // connections served at once
   int timeout_seconds = 600;                  // of one read or write
+  std::string cors_origins = "localhost";     // whose pages may read answers: "localhost", "*" or one origin
 };
 
 class HttpServer {

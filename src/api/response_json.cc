@@ -28,6 +28,13 @@ void FixOneTimings(Json& timings) {
   timings["prompt_per_second"] = nullptr;
 }
 
+// Anthropic's API calls it stop_sequence when one of the client's own ended the answer.
+void NameStopSequence(Json& message) {
+  if (StringOr(message, "stop_reason") == "end_turn" && Has(message, "stop_sequence")) {
+    message["stop_reason"] = "stop_sequence";
+  }
+}
+
 void EmptyAlternatives(Json& holder) {
   if (!Has(holder, "logprobs") || !Has(holder.at("logprobs"), "content")) return;
   for (Json& entry : holder.at("logprobs").at("content")) {
@@ -62,6 +69,7 @@ void FixTimings(Json& response) {
 
 void AddCacheReport(Json& response, const engine::PromptReport& report) {
   if (response.is_object()) {
+    NameStopSequence(response);
     response["skippy"] = CacheReport(report);
     return;
   }
@@ -72,6 +80,7 @@ void AddCacheReport(Json& response, const engine::PromptReport& report) {
     event["data"]["usage"]["cache_read_input_tokens"] = report.cached_tokens;
     event["data"]["usage"]["input_tokens"] = report.prompt_tokens - report.cached_tokens;
     event["data"]["skippy"] = CacheReport(report);
+    NameStopSequence(event["data"]["delta"]);
     return;
   }
   Json& last = response.back();

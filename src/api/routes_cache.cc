@@ -111,10 +111,12 @@ ApiResult<Json> Lookup(ServerState& state, Json body, const std::string& api_key
     NormalizeNumbers(body, state.Limits());
     data = std::move(body);
   }
-  API_TRY(const CompletionPlan plan, MakePlan(state, data, TASK_RESPONSE_TYPE_NONE, api_key));
+  API_TRY(const CompletionPlan plan, MakePlan(state, data, TASK_RESPONSE_TYPE_NONE));
   if (plan.prompts.size() != 1) return BadRequest("one prompt at a time");
   const std::vector<Token>& tokens = plan.prompts.front().tokens;
-  const auto dry = state.engine.Peek(tokens, plan.tenant_salt, plan.adapters);
+  const std::string tenant = TenantSalt(api_key, plan.cache_salt, state.settings.tenants);
+  const auto dry =
+      state.engine.Peek(tokens, tenant, plan.adapters ? *plan.adapters : state.DefaultAdapters());
   if (!dry) return tl::unexpected<ApiError>(FromError(dry.error()));
   return Json{
       {"prompt_tokens", tokens.size()},

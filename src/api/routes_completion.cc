@@ -2,11 +2,13 @@
 // that this server does not serve, each with its reason.
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "api/chat_request.h"
 #include "api/completion_plan.h"
 #include "api/completion_run.h"
+#include "api/plan_memo.h"
 #include "api/routes.h"
 
 namespace skippy::api {
@@ -16,14 +18,27 @@ Dialect DialectOf(task_response_type type) {
   return type == TASK_RESPONSE_TYPE_ANTHROPIC ? Dialect::kAnthropic : Dialect::kOpenAi;
 }
 
+using Prepare = std::function<ApiResult<Json>(Json)>;
+
+ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request, task_response_type type,
+                                const Prepare& prepare) {
+  if (state.stopping) return tl::unexpected<ApiError>(Unavailable("the server is shutting down"));
+  const bool templated = type != TASK_RESPONSE_TYPE_NONE && type != TASK_RESPONSE_TYPE_OAI_CMPL;
+  const bool memo = !(templated && state.template_asks_date);
+  const Digest key = PlanMemo::Key(request.path, request.body);
+  if (memo) {
+    if (std::optional<CompletionPlan> known = state.plans->Find(key)) return std::move(*known);
+  }
+  API_TRY(Json body, ParseBody(request.body));
+  API_TRY(Json data, prepare(std::move(body)));
+  API_TRY(CompletionPlan plan, MakePlan(state, data, type));
+  if (memo) state.plans->Insert(key, plan, request.body.size());
+  return plan;
+}
+
 HttpResponse Generate(ServerState& state, const HttpRequest& request, task_response_type type,
-                      RequestLog* log, const std::function<ApiResult<Json>(Json)>& prepare) {
-  auto plan = Guarded([&]() -> ApiResult<CompletionPlan> {
-    if (state.stopping) return tl::unexpected<ApiError>(Unavailable("the server is shutting down"));
-    API_TRY(Json body, ParseBody(request.body));
-    API_TRY(Json data, prepare(std::move(body)));
-    return MakePlan(state, data, type, request.api_key);
-  });
+                      RequestLog* log, const Prepare& prepare) {
+  auto plan = Guarded([&] { return Parse(state, request, type, prepare); });
   if (!plan) return ErrorResponse(plan.error(), DialectOf(type));
   return RunCompletion(state, std::move(*plan), request, {.endpoint = request.path, .log = log});
 }

@@ -23,8 +23,11 @@ ApiResult<Json> Tokenize(const ServerState& state, const Json& body) {
   if (!shaped) return BadRequest("'content' must be a string or an array of strings and token ids");
   if (content.is_array()) {
     for (const Json& element : content) {
-      if (!element.is_string() && !element.is_number_integer()) {
-        return BadRequest("'content' must be a string or an array of strings and token ids");
+      const double id = element.is_number_integer() ? element.get<double>() : -1;
+      const bool known = id >= 0 && id < static_cast<double>(state.info.vocab);
+      if (!element.is_string() && !known) {
+        return BadRequest(fmt::format("'content' must be a string or an array of strings and token ids from 0 to {}",
+                                      state.info.vocab - 1));
       }
     }
   }
@@ -34,8 +37,7 @@ ApiResult<Json> Tokenize(const ServerState& state, const Json& body) {
   Json pieces = Json::array();
   for (const llama_token token : tokens) {
     Json entry{{"id", token}};
-    const bool known = token >= 0 && token < static_cast<llama_token>(state.info.vocab);
-    const std::string piece = known ? common_token_to_piece(state.vocab, token) : std::string();
+    const std::string piece = common_token_to_piece(state.vocab, token);
     if (ValidUtf8(piece)) {
       entry["piece"] = piece;
     } else {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "api/plan_memo.h"
 #include "chat.h"
 #include "sampling.h"
 
@@ -72,7 +73,12 @@ void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling
 
 ServerState::ServerState(ServerSettings given, const llama::Model& loaded, runtime::Runtime& runtime,
                          engine::Engine& running, const Clock& time)
-    : settings(std::move(given)), model(loaded), info(runtime.info()), engine(running), clock(time) {
+    : settings(std::move(given)),
+      model(loaded),
+      info(runtime.info()),
+      engine(running),
+      clock(time),
+      plans(std::make_unique<PlanMemo>()) {
   vocab = model.vocab();
   model_name = settings.model_alias.empty()
                    ? std::filesystem::path(settings.model_path).filename().string()
@@ -103,6 +109,8 @@ ServerState::ServerState(ServerSettings given, const llama::Model& loaded, runti
   }
 }
 
+ServerState::~ServerState() = default;
+
 Status ServerState::InitTemplates() {
   const auto done = Guarded([&]() -> ApiStatus {
     chat.use_jinja = settings.jinja;
@@ -118,6 +126,12 @@ Status ServerState::InitTemplates() {
       return it != caps.end() && it->second;
     };
     template_knows_tools = has("supports_tools") || has("supports_tool_calls");
+    for (const char* variant : {"", "tool_use"}) {
+      const std::string source = common_chat_templates_source(chat.tmpls.get(), variant);
+      for (const char* word : {"strftime", "date", "time", "now"}) {
+        template_asks_date = template_asks_date || source.find(word) != std::string::npos;
+      }
+    }
     // A template that cannot render a plain question is found out now and not by the first request.
     common_chat_format_example(chat.tmpls.get(), chat.use_jinja, {});
     return {};

@@ -44,8 +44,11 @@ struct ServerSettings {
   common_params_sampling sampling;  // defaults of requests that say nothing
 };
 
+class PlanMemo;
+
 class ServerState {
  public:
+  ~ServerState();
   // kInvalidArgument: a chat template that does not parse, or an unknown reasoning format.
   static Result<std::unique_ptr<ServerState>> Make(ServerSettings settings, const llama::Model& model,
                                                    runtime::Runtime& runtime, engine::Engine& engine,
@@ -66,6 +69,8 @@ class ServerState {
   std::size_t longest_piece = 1;               // bytes of the longest token text
 
   Telemetry telemetry;
+  const std::unique_ptr<PlanMemo> plans;       // exact repeats of request bodies
+  bool template_asks_date = false;             // rendered chats may differ from day to day
   std::atomic<bool> stopping{false};
 
   FieldLimits Limits() const;

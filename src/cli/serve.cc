@@ -217,6 +217,7 @@ int Serve(std::vector<std::string> arguments) {
   http.host = options.host;
   http.port = options.port;
   http.api_keys = options.api_keys;
+  http.cors_origins = options.cors_origins;
   http.max_body_bytes = std::size_t{options.max_body_mib} << 20U;
   http.max_threads = options.http_threads;
   http.timeout_seconds = options.timeout_seconds;

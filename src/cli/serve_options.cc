@@ -181,6 +181,8 @@ void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_option("--api-key", raw.keys, "key(s) that clients must send; comma-separated or repeated")
       ->group(group);
   app.add_option("--api-key-file", raw.key_file, "file with one key a line")->group(group);
+  app.add_option("--cors-origins", options.cors_origins,
+                 "whose web pages may read answers: localhost (default), * or one origin")->group(group);
   app.add_option("--timeout", options.timeout_seconds, "seconds that a read or write may take")
       ->check(CLI::Range(1.0, 86400.0))->group(group);
   app.add_option("--threads-http", options.http_threads, "connections served at once")

@@ -41,6 +41,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::vector<std::string> api_keys;
+  std::string cors_origins = "localhost";
   int timeout_seconds = 600;
   std::uint32_t http_threads = 512;
   std::uint32_t max_body_mib = 32;
