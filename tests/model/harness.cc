@@ -35,7 +35,7 @@ std::unique_ptr<llama::Model> LoadModel(const std::string& path) {
   return std::move(*model);
 }
 
-std::unique_ptr<runtime::Runtime> NewRuntime(const llama::Model& model, const Setup& setup) {
+std::unique_ptr<runtime::Runtime> NewRuntime(const llama::Model& model, const RunSetup& setup) {
   auto runtime = llama::MakeRuntime(model, {.context = setup.context,
                                             .lanes = setup.lanes,
                                             .chunk = setup.chunk,

@@ -20,7 +20,7 @@ namespace skippy::model_test {
 // says how to get it when it is missing.
 std::string ModelPath(const std::string& file_name);
 
-struct Setup {
+struct RunSetup {
   std::uint32_t context = 1024;
   std::uint32_t lanes = 3;
   std::uint32_t chunk = 64;
@@ -31,7 +31,7 @@ struct Setup {
 };
 
 std::unique_ptr<llama::Model> LoadModel(const std::string& path);
-std::unique_ptr<runtime::Runtime> NewRuntime(const llama::Model& model, const Setup& setup);
+std::unique_ptr<runtime::Runtime> NewRuntime(const llama::Model& model, const RunSetup& setup);
 
 std::vector<Token> RandomPrompt(const runtime::Runtime& runtime, std::size_t length,
                                 std::uint32_t seed);

@@ -57,8 +57,8 @@ struct Scene {
   ColdRun cold;      // of lane kFirst, from an empty context
 };
 
-bool MakeScene(Checker& check, const llama::Model& model, const Setup& setup, const CaseSize& size,
-               Pos boundary, Scene& scene) {
+bool MakeScene(Checker& check, const llama::Model& model, const RunSetup& setup,
+               const CaseSize& size, Pos boundary, Scene& scene) {
   scene.runtime = NewRuntime(model, setup);
   if (!check.That(scene.runtime != nullptr, "no runtime")) return false;
   scene.tokens = RandomPrompt(*scene.runtime, size.length, 7);
@@ -74,9 +74,11 @@ bool MakeScene(Checker& check, const llama::Model& model, const Setup& setup, co
 
 }  // namespace
 
-Problems RestoredEqualsCold(const llama::Model& model, const Setup& setup, const CaseSize& size) {
+Problems RestoredEqualsCold(const llama::Model& model, const RunSetup& setup,
+                            const CaseSize& size) {
   Checker check;
   for (const Pos boundary : {size.boundary, size.early_boundary}) {
+    if (boundary == 0) continue;
     Scene scene;
     if (!MakeScene(check, model, setup, size, boundary, scene)) break;
     runtime::Runtime& runtime = *scene.runtime;
@@ -107,7 +109,8 @@ Problems RestoredEqualsCold(const llama::Model& model, const Setup& setup, const
   return check.Take();
 }
 
-Problems PartialPageEqualsCut(const llama::Model& model, const Setup& setup, const CaseSize& size) {
+Problems PartialPageEqualsCut(const llama::Model& model, const RunSetup& setup,
+                              const CaseSize& size) {
   Checker check;
   Scene scene;
   if (!MakeScene(check, model, setup, size, size.boundary, scene)) return check.Take();
@@ -133,7 +136,8 @@ Problems PartialPageEqualsCut(const llama::Model& model, const Setup& setup, con
   return check.Take();
 }
 
-Problems CopyEqualsOriginal(const llama::Model& model, const Setup& setup, const CaseSize& size) {
+Problems CopyEqualsOriginal(const llama::Model& model, const RunSetup& setup,
+                            const CaseSize& size) {
   Checker check;
   Scene scene;
   if (!MakeScene(check, model, setup, size, size.boundary, scene)) return check.Take();
@@ -156,35 +160,45 @@ Problems CopyEqualsOriginal(const llama::Model& model, const Setup& setup, const
   return check.Take();
 }
 
-Problems TruncatedEqualsCold(const llama::Model& model, const Setup& setup, const CaseSize& size) {
+Problems TruncatedEqualsCold(const llama::Model& model, const RunSetup& setup,
+                             const CaseSize& size) {
   Checker check;
   Scene scene;
   if (!MakeScene(check, model, setup, size, size.boundary, scene)) return check.Take();
   runtime::Runtime& runtime = *scene.runtime;
   const MemoryShape& shape = runtime.info().shape;
-  for (const Pos end : {size.boundary, size.early_boundary}) {
+  // From one ring turn back into the one before, within the last turn, and from further than a ring
+  // holds.
+  const std::pair<Pos, Pos> cuts[] = {
+      {300, 192}, {size.length, size.boundary}, {size.length, size.early_boundary}};
+  for (const auto& [from, end] : cuts) {
+    if (from > size.length || end == 0) continue;
+    const std::string at = fmt::format(" from {} to {}", from, end);
     runtime.Clear(kFirst);
-    if (!check.Ok(Prefill(runtime, kFirst, scene.tokens, size.length), "prefill")) break;
+    const auto before = Prefill(runtime, kFirst, scene.tokens, from);
+    if (!check.Ok(before, "prefill" + at)) break;
     const bool allowed =
         !shape.HasSnapshot() && runtime.WindowHeldFrom(kFirst) <= shape.WindowBegin(end);
-    const std::string at = fmt::format(" at {}", end);
     check.That(runtime.Truncate(kFirst, end) == allowed,
                "truncate answered otherwise than expected" + at);
-    check.That(runtime.End(kFirst) == (allowed ? end : size.length), "end after truncate" + at);
-    if (allowed) {
-      ExpectSame(check, Finish(runtime, kFirst, scene.tokens, size.generated), scene.cold,
-                 "truncated" + at);
+    check.That(runtime.End(kFirst) == (allowed ? end : from), "end after truncate" + at);
+    if (!allowed) {
+      const auto after = Step(runtime, kFirst, Greedy(*before));
+      runtime.Clear(kThird);
+      (void)Prefill(runtime, kThird, scene.tokens, from);
+      const auto untouched = Step(runtime, kThird, Greedy(*before));
+      check.That(after && untouched && SameBits(*after, *untouched),
+                 "a refused truncate changed the lane" + at);
       continue;
     }
-    const auto after = Generate(runtime, kFirst, scene.cold.logits, size.generated);
-    check.That(after && SameBits(*after, scene.cold.continuation),
-               "a refused truncate changed the lane" + at);
+    ExpectSame(check, Finish(runtime, kFirst, scene.tokens, size.generated), scene.cold,
+               "truncated" + at);
   }
   check.That(runtime.Truncate(kFirst, 0) && runtime.End(kFirst) == 0, "truncate to nothing");
   return check.Take();
 }
 
-Problems FailedImportLeavesNoTrace(const llama::Model& model, const Setup& setup,
+Problems FailedImportLeavesNoTrace(const llama::Model& model, const RunSetup& setup,
                                    const CaseSize& size) {
   Checker check;
   Scene scene;
@@ -232,7 +246,7 @@ Problems FailedImportLeavesNoTrace(const llama::Model& model, const Setup& setup
   return check.Take();
 }
 
-Problems OtherLanesChangeNothing(const llama::Model& model, const Setup& setup,
+Problems OtherLanesChangeNothing(const llama::Model& model, const RunSetup& setup,
                                  const CaseSize& size) {
   Checker check;
   Scene scene;
@@ -269,7 +283,8 @@ Problems OtherLanesChangeNothing(const llama::Model& model, const Setup& setup,
   return check.Take();
 }
 
-Problems DecodedRowsRestore(const llama::Model& model, const Setup& setup, const CaseSize& size) {
+Problems DecodedRowsRestore(const llama::Model& model, const RunSetup& setup,
+                            const CaseSize& size) {
   Checker check;
   Scene scene;
   if (!MakeScene(check, model, setup, size, size.boundary, scene)) return check.Take();
@@ -291,6 +306,22 @@ Problems DecodedRowsRestore(const llama::Model& model, const Setup& setup, const
   return check.Take();
 }
 
+Problems OneLaneRestores(const llama::Model& model, const RunSetup& setup, const CaseSize& size) {
+  Checker check;
+  RunSetup one = setup;
+  one.lanes = 1;
+  Scene scene;
+  if (!MakeScene(check, model, one, size, size.boundary, scene)) return check.Take();
+  if (check.Ok(RestoreInto(*scene.runtime, kFirst, scene.saved, scene.tokens, size.boundary),
+               "import"))
+    ExpectSame(check, Finish(*scene.runtime, kFirst, scene.tokens, size.generated), scene.cold,
+               "restored");
+  scene.runtime->Clear(kFirst);
+  ExpectSame(check, Finish(*scene.runtime, kFirst, scene.tokens, size.generated), scene.cold,
+             "cold again");
+  return check.Take();
+}
+
 const std::vector<NamedCase>& AllCases() {
   static const std::vector<NamedCase> cases = {
       {"RestoredEqualsCold", RestoredEqualsCold},
@@ -299,7 +330,8 @@ const std::vector<NamedCase>& AllCases() {
       {"TruncatedEqualsCold", TruncatedEqualsCold},
       {"FailedImportLeavesNoTrace", FailedImportLeavesNoTrace},
       {"OtherLanesChangeNothing", OtherLanesChangeNothing},
-      {"DecodedRowsRestore", DecodedRowsRestore}};
+      {"DecodedRowsRestore", DecodedRowsRestore},
+      {"OneLaneRestores", OneLaneRestores}};
   return cases;
 }
 

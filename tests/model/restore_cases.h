@@ -19,31 +19,36 @@ using Problems = std::vector<std::string>;
 struct CaseSize {
   Pos length = 700;
   Pos boundary = 640;
-  Pos early_boundary = 128;
+  Pos early_boundary = 128;  // 0: none
   int generated = 8;
 };
 
 // Rows and snapshot exported at a boundary, imported into another lane and into a fresh context:
 // the suffix gives the logits of the cold run, and so does what is generated after it.
-Problems RestoredEqualsCold(const llama::Model& model, const Setup& setup, const CaseSize& size);
+Problems RestoredEqualsCold(const llama::Model& model, const RunSetup& setup, const CaseSize& size);
 // An import that ends inside a page equals the original lane cut back to that position.
-Problems PartialPageEqualsCut(const llama::Model& model, const Setup& setup, const CaseSize& size);
+Problems PartialPageEqualsCut(const llama::Model& model, const RunSetup& setup,
+                              const CaseSize& size);
 // A copied sequence goes on like the original, and the original is untouched.
-Problems CopyEqualsOriginal(const llama::Model& model, const Setup& setup, const CaseSize& size);
+Problems CopyEqualsOriginal(const llama::Model& model, const RunSetup& setup, const CaseSize& size);
 // Truncate and run again equals the cold run where it is allowed; where not, the lane is unchanged.
-Problems TruncatedEqualsCold(const llama::Model& model, const Setup& setup, const CaseSize& size);
+Problems TruncatedEqualsCold(const llama::Model& model, const RunSetup& setup,
+                             const CaseSize& size);
 // A refused import leaves an empty lane and later results unchanged.
-Problems FailedImportLeavesNoTrace(const llama::Model& model, const Setup& setup,
+Problems FailedImportLeavesNoTrace(const llama::Model& model, const RunSetup& setup,
                                    const CaseSize& size);
 // Prefill and decode of other lanes between the steps change nothing.
-Problems OtherLanesChangeNothing(const llama::Model& model, const Setup& setup,
+Problems OtherLanesChangeNothing(const llama::Model& model, const RunSetup& setup,
                                  const CaseSize& size);
 // State that decode steps produced, restored: the same continuation.
-Problems DecodedRowsRestore(const llama::Model& model, const Setup& setup, const CaseSize& size);
+Problems DecodedRowsRestore(const llama::Model& model, const RunSetup& setup, const CaseSize& size);
+
+// Restores in a context of one lane, where llama.cpp has a single stream.
+Problems OneLaneRestores(const llama::Model& model, const RunSetup& setup, const CaseSize& size);
 
 struct NamedCase {
   const char* name;
-  Problems (*run)(const llama::Model&, const Setup&, const CaseSize&);
+  Problems (*run)(const llama::Model&, const RunSetup&, const CaseSize&);
 };
 const std::vector<NamedCase>& AllCases();
 
