@@ -258,6 +258,23 @@ TEST(AdmissionOfAttention, AnEditCutsTheLaneBackWithoutCopying) {
   EXPECT_EQ(world.Run({.prompt = shared + Text(30, 2)})->report.prompt.cached_tokens, 67U);
 }
 
+TEST(AdmissionOfAttention, OfTwoLanesWithThePrefixTheOneThatLosesLessIsTaken) {
+  World world(WithShape(ShapeKind::kAttention, 2));
+  const std::vector<Token> shared = Text(20, 1);
+  const auto together = [&](const std::vector<Token>& a, const std::vector<Token>& b) {
+    world.Submit({.prompt = a, .max_tokens = 1});
+    world.Submit({.prompt = b, .max_tokens = 1});
+    world.Drain();
+  };
+  together(shared + Text(60, 2), shared + Text(5, 3));
+  const auto branch = world.Run({.prompt = shared + Text(7, 4), .max_tokens = 1});
+  EXPECT_EQ(branch->report.prompt.cached_hot, 20U);
+  std::uint32_t longest = 0;
+  for (const LaneStatus& lane : world.engine.Lanes())
+    longest = std::max(longest, lane.resident_tokens);
+  EXPECT_EQ(longest, 80U);
+}
+
 TEST(AdmissionOfAttention, ARepeatTakesItsStateFromTheLaneThatHoldsIt) {
   World world(WithShape(ShapeKind::kAttention, 2));
   const Ask ask{.prompt = Text(40, 1), .max_tokens = 6};

@@ -192,6 +192,25 @@ TEST_P(GenerationTest, NothingOfAnAnswerThatTurnedIntoNoNumbersIsKept) {
   EXPECT_EQ(sink->tokens.size(), 38U);
   EXPECT_EQ(world.engine.Peek(Text(20, 1) + sink->tokens, "", {})->boundary, 0U);
   EXPECT_EQ(world.runtime.End(SeqId{0}), 0U);
+  EXPECT_EQ(world.cache.Stats().logits, 0U);
+}
+
+TEST_P(GenerationTest, AnIdleLaneWithTheSameTextIsNotTrustedEither) {
+  World world(WithShape(GetParam()));
+  const Ask ask{.prompt = Text(20, 1), .max_tokens = 6};
+  const auto first = world.Submit(ask);
+  world.Submit({.prompt = Text(20, 1) + Text(9, 3), .max_tokens = 2});
+  world.Drain();
+  const std::vector<Token> turn = ask.prompt + first->tokens + Text(5, 2);
+  const auto in_lane = [&](std::uint32_t lane) {
+    return world.engine.Lanes()[lane].resident_tokens > 0;
+  };
+  ASSERT_TRUE(in_lane(0) && in_lane(1));
+  FaultPlan faults;
+  faults.nan_decode.calls = {world.runtime.counters().decode_calls + 1};
+  world.runtime.SetFaults(faults);
+  world.Run({.prompt = turn, .max_tokens = 2});
+  EXPECT_NE(in_lane(0), in_lane(1));
 }
 
 }  // namespace

@@ -80,6 +80,28 @@ TEST_P(PrefillTest, APrefillThatFailsTwiceEndsWithAnErrorAndTheNextRequestIsRigh
   EXPECT_EQ(world.Run(ask)->report.prompt.cached_tokens, 16U);
 }
 
+TEST_P(PrefillTest, ARetryLeavesATokenToEvaluateEvenIfTheWholePromptIsKnown) {
+  World world(WithShape(GetParam()));
+  Ask ask{.prompt = Text(40, 1), .max_tokens = 2};
+  world.Run(ask);
+  FaultPlan faults;
+  faults.fail_decode.calls = {world.runtime.counters().decode_calls + 1};
+  world.runtime.SetFaults(faults);
+  ask.allow_decoded_result = false;
+  EXPECT_GE(world.Run(ask)->report.prompt.evaluated_tokens, 1U);
+  EXPECT_EQ(world.runtime.counters().faults, 1U);
+}
+
+TEST_P(PrefillTest, WhatCouldNotBeRecordedInTimeIsRecordedBeforeItsLaneIsTaken) {
+  WorldOptions options = WithShape(GetParam());
+  options.faults.fail_export.permille = 1000;
+  World world(options);
+  world.Run({.prompt = Text(20, 1), .max_tokens = 1});
+  world.runtime.SetFaults({});
+  world.Run({.prompt = Text(30, 2), .max_tokens = 1});
+  EXPECT_EQ(world.Run({.prompt = Text(20, 1) + Text(5, 3)})->report.prompt.cached_warm, 20U);
+}
+
 TEST_P(PrefillTest, FailedExportsCostReuseAndNothingElse) {
   WorldOptions options = WithShape(GetParam());
   options.faults.fail_export.permille = 1000;
@@ -194,6 +216,12 @@ TEST_P(BitExactTest, OnlyWholeChunksOnTheGridAreReused) {
   world.Run({.prompt = Text(40, 1), .max_tokens = 1});
   world.Run({.prompt = Text(40, 2), .max_tokens = 1});
   EXPECT_EQ(world.Run({.prompt = Text(40, 1) + Text(9, 3)})->report.prompt.cached_tokens, 32U);
+}
+
+TEST_P(BitExactTest, AnswersAreNotRecordedBecauseTheyCouldNotBeRestored) {
+  World world(Options());
+  world.Run({.prompt = Text(32, 1), .max_tokens = 40});
+  EXPECT_EQ(world.cache.Stats().known_tokens, 32U);
 }
 
 TEST_P(BitExactTest, LanesDecodeAlone) {
