@@ -22,10 +22,10 @@ struct SnapshotPlanInput {
   // Ascending. The last ones and the first one behind the system text matter most; between them
   // every doubling of the distance to the end keeps one, so their number is bounded by
   // log2(prompt).
-  std::span<const Pos> message_starts;
+  std::span<const Pos> message_starts = {};
   // Where this prompt parts from stored text (LookupResult::first_different): the next prompt that
   // shares it can then resume exactly there.
-  std::span<const Pos> junctions;
+  std::span<const Pos> junctions = {};
   Pos grid = 0;     // multiples of it are the chunk ends of a plain prefill; 0: no grid
   Pos spacing = 0;  // a boundary at least every so many tokens, rounded up to the grid; 0: none
   // Exactness::kBit: only multiples of the grid (message starts and junctions are rounded down to

@@ -5,7 +5,12 @@
 namespace skippy::cache {
 namespace {
 
-// The steps of thinning, gentlest first.
+// A prompt end is resumed more often than a boundary inside a prompt, so its gap counts this many
+// times. Not more: else a conversation of many short turns keeps its last turns alone, and one
+// rewind loses all.
+constexpr std::uint64_t kPromptEndWeight = 2;
+
+// The steps of thinning, gentlest first. Snapshots go at kEnds: their order is that of the gaps.
 enum class Level { kInner, kEnds, kLastResort };
 
 class Thinner {
@@ -18,7 +23,7 @@ class Thinner {
     if (context_.shape.HasWindow()) {
       if (auto unit = ChooseWindow(level)) return unit;
     }
-    if (context_.shape.HasSnapshot()) return ChooseSnapshot(level);
+    if (context_.shape.HasSnapshot() && level != Level::kInner) return ChooseSnapshot(level);
     return std::nullopt;
   }
 
@@ -58,10 +63,9 @@ class Thinner {
 
   bool MayGo(const Point& point, bool is_last, Level level) const {
     if (Pinned(*point.snapshot)) return false;
-    switch (level) {
-      case Level::kInner: return !is_last && point.prompt_end == 0;
-      case Level::kEnds: return !is_last && point.prompt_end != context_.newest_prompt;
-      case Level::kLastResort: break;
+    if (level != Level::kLastResort) {
+      const bool newest = point.prompt_end != 0 && point.prompt_end == context_.newest_prompt;
+      return !is_last && !newest;
     }
     // A leaf that snapshots alone hold up is cut from its end, not hollowed out.
     const bool snapshot_is_primary = !context_.shape.HasKv() && !context_.shape.HasWindow();
@@ -70,13 +74,15 @@ class Thinner {
 
   std::optional<ThinUnit> ChooseSnapshot(Level level) const {
     std::optional<Pos> best;
-    Pos best_gap = 0;
+    std::uint64_t best_gap = 0;
     Pos before = context_.snapshot_before;
     const Point* current = nullptr;
     const auto consider = [&](Pos next, bool is_last) {
       if (current == nullptr) return;
+      std::uint64_t gap = std::uint64_t{next} - before;
+      if (current->prompt_end != 0) gap *= kPromptEndWeight;
       // The end of the run comes after all others.
-      const Pos gap = is_last ? std::numeric_limits<Pos>::max() : next - before;
+      if (is_last) gap = std::numeric_limits<std::uint64_t>::max();
       if (MayGo(*current, is_last, level) && (!best || gap < best_gap)) {
         best = current->at;
         best_gap = gap;

@@ -1,9 +1,9 @@
 // Thinning: which state inside a run of tokens can go while the run itself stays.
 //
 // Snapshots are taken so that coverage stays even: the one whose removal leaves the smallest gap
-// goes first, prompt ends after the others, the last one of a run and the newest prompt end not at
-// all. Window rows go when no boundary that is kept for its own sake needs them, those nearest to
-// the root first (edits and retries happen near the end).
+// goes first, where a gap at a prompt end counts twice; the last one of a run and the newest prompt
+// end do not go. Window rows go when no boundary that is kept for its own sake needs them, those
+// nearest to the root first (edits and retries happen near the end).
 //
 // Pure functions. Threads: any. Errors: none. Cost: O(points + window extents of the node).
 #pragma once
