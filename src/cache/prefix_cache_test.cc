@@ -1,7 +1,10 @@
 #include "skippy/prefix_cache.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <functional>
+#include <set>
 #include <type_traits>
 
 #include "cache/cache_impl.h"
@@ -661,25 +664,43 @@ TEST(ClearTest, OtherNamespacesStay) {
   EXPECT_EQ(cache.Cached(MakeTokens(16, 1)), 0U);
 }
 
+// Runs `body` on a stack far too small for a recursion over the nodes of one path.
+void RunOnSmallStack(std::function<void()> body) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* {
+    (*static_cast<std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &body), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
+}
+
 TEST(ClearTest, ADeepTreeNeedsNoStack) {
   CacheOptions options = DenseOptions(1 << 30);
   options.shape.kv_row_bytes = 1;
   options.page_tokens = 64;
-  TestCache cache(options);
-  constexpr std::size_t kDepth = 4'000;
-  const Tokens base = MakeTokens(kDepth, 1);
-  cache.Record(base);
-  // A branch at every token: as many runs as tokens on one path.
-  for (std::size_t cut = 1; cut < kDepth; ++cut) {
-    Tokens branch(base.begin(), base.begin() + static_cast<std::ptrdiff_t>(cut));
-    branch.push_back(base[cut] + 1);
-    cache.Record(branch);
-  }
-  EXPECT_GE(cache->Stats().entries, 2 * kDepth - 3);
-  EXPECT_EQ(cache.Cached(base), kDepth - 1);
-  EXPECT_TRUE(cache->SelfCheck());
-  cache->Clear();
-  EXPECT_EQ(cache->Stats().entries, 0U);
+  constexpr std::size_t kDepth = 12'000;
+  RunOnSmallStack([&] {
+    TestCache cache(options);
+    const Tokens base = MakeTokens(kDepth, 1);
+    cache.Record(base);
+    // A branch at every token: as many runs as tokens on one path.
+    for (std::size_t cut = kDepth - 1; cut > 0; --cut) {
+      Tokens branch(base.begin(), base.begin() + static_cast<std::ptrdiff_t>(cut));
+      branch.push_back(base[cut] + 1);
+      RecordPlan plan = cache.Begin(branch);
+      ASSERT_TRUE(cache->Commit(std::move(*plan.ticket)));
+    }
+    EXPECT_EQ(cache->Stats().entries, 2 * kDepth - 1);
+    EXPECT_EQ(cache.Lookup(base).hit->boundary(), kDepth - 1);
+    EXPECT_TRUE(cache->SelfCheck());
+    cache->Clear();
+    EXPECT_EQ(cache->Stats().entries, 0U);
+  });
 }
 
 TEST(LatchTest, ABrokenInvariantTurnsTheCacheOff) {
