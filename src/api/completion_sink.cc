@@ -133,7 +133,7 @@ void CompletionSink::SendPartial(const completion_token_output& output, bool is_
     partial->is_progress = true;
     partial->progress.total = static_cast<std::int32_t>(options_.prompt_tokens);
     partial->progress.cache = static_cast<std::int32_t>(prompt_.cached_tokens);
-    partial->progress.processed = static_cast<std::int32_t>(prompt_.cached_tokens + processed);
+    partial->progress.processed = static_cast<std::int32_t>(processed);
     partial->progress.time_ms = (options_.clock->Now().value - admitted_.value) / 1000;
   } else {
     partial->tokens = {output.tok};

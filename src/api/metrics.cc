@@ -24,7 +24,7 @@ void AddLlamaNames(MetricsText& out, const TelemetrySnapshot& seen, const engine
   out.Counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens",
               seen.predicted_seconds);
   out.Counter("llamacpp:n_decode_total", "Total number of forward passes", D(engine.decode_calls));
-  out.Counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
+  out.Gauge("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
               D(seen.longest_sequence));
   out.Gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s",
             seen.prompt_window.PerSecond());

@@ -155,8 +155,10 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
     Say("  tools     the template knows none: they are told in the system message and held by a grammar");
   }
   const bool v6 = options.host.find(':') != std::string::npos;
-  Say(fmt::format("  address   http://{}{}{}:{}  (OpenAI base URL: /v1){}", v6 ? "[" : "", options.host,
-                  v6 ? "]" : "", port, options.api_keys.empty() ? "" : ", API key needed"));
+  const std::string url =
+      fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port);
+  Say(fmt::format("  address   {0}  (OpenAI base URL: {0}/v1){1}", url,
+                  options.api_keys.empty() ? "" : ", API key needed"));
   if (!IsLoopback(options.host) && options.api_keys.empty()) {
     Say("  WARNING   anyone who reaches this address may use the server: set --api-key or --api-key-file");
   }
