@@ -43,7 +43,7 @@ class Bench:
         self.ours = Contestant("skippy", kind, arguments.skippy)
         self.baseline = Contestant("llama-server", "llama-server", arguments.llama_server)
         self.best = Contestant("llama-server, best settings", "llama-server", arguments.llama_server, tuple(best))
-        self.contestants = [self.ours, self.baseline, self.best]
+        self.contestants = [self.ours] if arguments.ours_only else [self.ours, self.baseline, self.best]
         self._name = ""
 
     def settings_for(self, **changes):
@@ -76,6 +76,7 @@ def parse(arguments):
     parser.add_argument("--type-v", default="f16")
     parser.add_argument("--cache-ram", type=int, default=8192, help="MiB, both servers")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ours-only", action="store_true", help="count tokens of skippy alone (quick, while developing)")
     parser.add_argument("--synthetic", action="store_true", help="mark the model as one with random weights")
     parsed = parser.parse_args(arguments)
     if parsed.rounds < 1:

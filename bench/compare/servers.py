@@ -260,13 +260,16 @@ class Server:
     def evaluated_total(self):
         """Prompt tokens evaluated since the start, those of abandoned requests included."""
         if self.contestant.kind == "skippy":
-            return self.metric('skippy_prompt_tokens_by_source_total{source="evaluated"}')
+            return (self.metric('skippy_prompt_tokens_by_source_total{source="evaluated"}')
+                    + self.metric("skippy_recomputed_tokens_total", default=0))   # not in the answers, but computed
         return self.metric("llamacpp:prompt_tokens_total")
 
-    def metric(self, name):
+    def metric(self, name, default=None):
         for line in self.raw("GET", "/metrics").decode().splitlines():
             if line.startswith(name + " "):
                 return round(float(line.split()[-1]))
+        if default is not None:
+            return default
         raise BenchError(f"{self.label}: /metrics has no {name}")
 
     def round_trip_ms(self):
