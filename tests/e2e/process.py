@@ -42,8 +42,11 @@ def poll(what, check, seconds=30.0, every=0.01):
         time.sleep(every)
 
 
-def serve_command(model, port, *, ctx=1024, lanes=1, ubatch=64, no_cache=False, metrics_flag=True, extra=()):
+def serve_command(model, port, *, ctx=1024, lanes=1, ubatch=64, no_cache=False, metrics_flag=True, template=None,
+                  extra=()):
     common = ["--port", str(port), "--host", "127.0.0.1", "-t", "1", "-ub", str(ubatch), *extra]
+    if template:
+        common += ["--chat-template-file", str(template)]
     if KIND == "llama-server":
         cold = ["--no-cache-prompt", "--cache-ram", "0"] if no_cache else []
         return [binary(), "-m", str(model), "-c", str(ctx * lanes), "-np", str(lanes), "-b", str(ubatch),

@@ -19,7 +19,7 @@ class Talk:
         self.client.forget()
         self.client.resync()
         # prompt length: two whole chunks and a rest; the real models are slow on one thread
-        self.size = 300 if model.synthetic else 150
+        self.size = 300 if model.synthetic else 100
 
     def ask(self, prompt, seen=0, n_predict=6, at_least=None, **options):
         """`seen`: how many leading tokens the server has computed before; no more can be reused."""

@@ -32,8 +32,7 @@ def talk(pool, request):
 def tools_talk(pool, request):
     """A template that shows its tools to the model."""
     template = request.path.parent / "data" / "tools.jinja"
-    return Talk(pool, models.DEEPSEEK3, request.function.__name__, ctx=2048,
-                extra=("--jinja", "--chat-template-file", str(template)))
+    return Talk(pool, models.DEEPSEEK3, request.function.__name__, ctx=2048, template=template)
 
 
 def test_chat_turns_reuse_the_whole_past(talk):
@@ -42,7 +41,8 @@ def test_chat_turns_reuse_the_whole_past(talk):
     for turn in range(3):
         prompt = talk.client.rendered(messages)
         seen = common_prefix(before, prompt)
-        answer = talk.chat(messages, seen, max_tokens=8)
+        # the last token of an answer was sampled, not computed
+        answer = talk.chat(messages, seen, max_tokens=8, at_least=talk.model.reach(max(0, seen - 1)))
         before = prompt + talk.client.tokenize(answer.text, add_special=False)
         messages = [*messages, assistant(answer.text), user(f"And more of it, {turn}?")]
 
@@ -57,7 +57,9 @@ def test_billing_line(talk):
     parted = common_prefix(first, second)
     lookup = talk.client.post("/cache/lookup", {"messages": messages("bb22")})
     assert lookup["first_different"] == parted and lookup["prompt_tokens"] == len(second)
-    assert lookup["miss_reason"] == "diverged" and str(parted) in lookup["explanation"]
+    # on recurrent models the nearest state may lie before that place, which is then the reason given
+    assert lookup["miss_reason"] in ("diverged", "no_boundary_state")
+    assert talk.model.any_position is False or str(parted) in lookup["explanation"]
     assert lookup["text_at_first_different"]["after"].startswith(talk.client.post(
         "/detokenize", {"tokens": second[parted: parted + 1]})["content"])
     answer = talk.chat(messages("bb22"), parted, at_least=parted if talk.model.any_position else 0)
@@ -146,8 +148,7 @@ def test_warm_prefix(talk):
     assert warmed.predicted == 0
     first, second = talk.client.rendered([*base, user("x")]), talk.client.rendered([*base, user("Hello there.")])
     shared = common_prefix(first, second)
-    # Messages' starts are boundaries of their own, so recurrent models lose at most the start of the user message.
-    talk.chat([*base, user("Hello there.")], shared, at_least=shared if talk.model.any_position else shared - 8)
+    talk.chat([*base, user("Hello there.")], shared)
 
 
 def test_think_strip(talk):
@@ -159,4 +160,4 @@ def test_think_strip(talk):
     prompt = talk.client.rendered(opening)
     shared = common_prefix(prompt + talk.client.tokenize(answer.text, add_special=False), rendered)
     assert shared >= len(prompt) - 8
-    talk.chat(turn, shared, at_least=shared if talk.model.any_position else len(prompt) - 8)
+    talk.chat(turn, shared)

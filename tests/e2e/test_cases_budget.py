@@ -30,7 +30,7 @@ def test_budget_holds_after_many_prompts(pool, model):
     assert talk.client.get("/cache")["evicted_bytes"] > 0, "the test must have filled the budget"
 
 
-@families
+@pytest.mark.parametrize("model", [models.QWEN3NEXT, models.GPT_OSS], ids=lambda m: m.name)
 def test_too_big(pool, model):
     """A state that can never fit is not stored, is counted, and hurts nothing."""
     talk = Talk(pool, model, "too_big", ctx=4096, extra=("--cache-ram", "1"))

@@ -82,6 +82,8 @@ class Busy:
         self._stream = talk.client.events("/completion", {
             "prompt": talk.prompts("busy", 20), "n_predict": length, "temperature": 0, "ignore_eos": True})
         next(self._stream)
+        poll("it runs and nothing waits", lambda: talk.client.gauge("llamacpp:requests_processing") == 1
+             and talk.client.gauge("llamacpp:requests_deferred") == 0)
 
     def close(self):
         self._stream.close()

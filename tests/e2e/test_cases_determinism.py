@@ -5,7 +5,7 @@ import models
 from talk import Talk
 
 everyone = pytest.mark.parametrize("model", models.ALL, ids=lambda m: m.name)
-synthetic = pytest.mark.parametrize("model", [m for m in models.ALL if m.synthetic], ids=lambda m: m.name)
+synthetic = pytest.mark.parametrize("model", models.SYNTHETIC, ids=lambda m: m.name)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import pytest
 
 import models
+from client import HttpError
 from talk import Talk
 
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}, "n": {"type": "integer", "minimum": 0, "maximum": 9}},
@@ -75,7 +76,6 @@ def test_schema_cached(talk):
     places = [
         {"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}},
         {"response_format": {"type": "json_object", "schema": SCHEMA}},
-        {"response_format": {"type": "json_schema", "schema": SCHEMA}},
         {"json_schema": SCHEMA},
     ]
     for place in places:
@@ -83,6 +83,10 @@ def test_schema_cached(talk):
         assert answer.cached >= answer.prompt_tokens - 1, place
         value = json.loads(answer.text)
         assert set(value) == {"ok", "n"} and isinstance(value["ok"], bool), place
+    # a spelling that is not one is refused, never ignored
+    with pytest.raises(HttpError) as caught:
+        talk.client.chat(messages, 60, response_format={"type": "json_schema", "schema": SCHEMA})
+    assert caught.value.status == 400
     assert talk.chat(messages, free.prompt_tokens, max_tokens=60, at_least=free.prompt_tokens - 1).text == free.text
     native = talk.client.post("/completion", {"prompt": talk.client.rendered(messages), "n_predict": 60, "json_schema": SCHEMA})
     json.loads(native["content"])

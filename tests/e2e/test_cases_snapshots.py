@@ -8,29 +8,41 @@ import models
 from models import CHUNK
 from talk import Talk
 
-RECURRENT = [models.QWEN3NEXT, models.FALCON_H1, models.MAMBA2]
-hybrid = pytest.mark.parametrize("model", RECURRENT, ids=lambda m: m.name)
+hybrid = pytest.mark.parametrize("model", models.RECURRENT, ids=lambda m: m.name)
 
 
 @pytest.fixture
 def talk(pool, model, request):
     return Talk(pool, model, request.function.__name__, ctx=2048)
 
+windowed = pytest.mark.parametrize("model", models.WINDOWED, ids=lambda m: m.name)
 
-def test_swa_repeat(pool):
-    """A sliding-window model prefilled the same prompt from token 0 both times. Longer than the window of 512."""
-    talk = Talk(pool, models.GEMMA3, "swa_repeat", ctx=1024)
+
+@windowed
+def test_swa_repeat(talk):
+    """A sliding-window model prefilled the same prompt from token 0 both times."""
     prompt = talk.prompts("s", 600)
     first = talk.ask(prompt, n_predict=8)
     again = talk.repeat(prompt, n_predict=8)
-    assert again.tokens[0] == first.tokens[0]
-    # and back over the window's edge: the rows before the branch were kept when they were produced
-    talk.ask(prompt[:560] + talk.prompts("u", 10, after=prompt[560:561]), 560)
+    assert again.tokens == first.tokens
+    # and far back, over the window's edge: the rows before the branch were kept when they were produced
+    for cut in (560, 400, 100, 64, 63):
+        talk.ask(prompt[:cut] + talk.prompts(f"u{cut}", 10, after=prompt[cut:cut + 1]), cut, at_least=cut)
 
 
-def test_swa_full(pool):
+def test_swa_on_a_real_model(pool):
+    """Gemma 3 with its window of 512, a prompt longer than that: repeat, and back over the window's edge."""
+    talk = Talk(pool, models.GEMMA3, "swa_real", ctx=1024)
+    prompt = talk.prompts("s", 600)
+    talk.ask(prompt)
+    talk.repeat(prompt)
+    talk.ask(prompt[:40] + talk.prompts("u", 5, after=prompt[40:41]), 40, at_least=40)
+
+
+@windowed
+def test_swa_full(pool, model):
     """With a full-size window cache every position is usable."""
-    talk = Talk(pool, models.GEMMA3, "swa_full", ctx=1024, extra=("--swa-full",))
+    talk = Talk(pool, model, "swa_full", ctx=1024, extra=("--swa-full",))
     system, questions = talk.prompts("s", 540), talk.prompts.tails(2, 12)
     talk.ask(system + questions[0])
     talk.ask(system + questions[1], len(system), at_least=len(system))

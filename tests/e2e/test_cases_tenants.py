@@ -65,7 +65,7 @@ def test_keys_are_demanded(tenants, prompt):
         for method, path in (("POST", "/completion"), ("POST", "/v1/chat/completions"), ("GET", "/slots"), ("GET", "/cache"),
                              ("GET", "/metrics"), ("POST", "/reset_prefix_cache"), ("POST", "/cache/lookup"),
                              ("GET", "/lora-adapters"), ("POST", "/tokenize"), ("POST", "/v1/messages"), ("GET", "/props")):
-            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": KEYS["x"]}, {"X-Api-Key": "key-of-"},
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic " + KEYS["x"]}, {"X-Api-Key": "key-of-"},
                             {"Authorization": "Bearer " + KEYS["x"] + "x"}):
                 response = stranger.request(method, path, headers=headers, json={"prompt": "x"} if method == "POST" else None)
                 assert response.status_code == 401, (method, path, headers, response.status_code)

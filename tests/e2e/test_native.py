@@ -9,7 +9,7 @@ import pytest
 import metrics
 import models
 from client import HttpError
-from process import binary
+from process import binary, poll
 
 PROMPT = "One, two, three, four,"
 
@@ -51,7 +51,7 @@ def test_completion_of_mixed_text_and_tokens(server):
 
 def test_completion_response_fields(server):
     answer = server.post("/completion", {"prompt": PROMPT, "n_predict": 2, "response_fields": ["content", "timings/cache_n"]})
-    assert set(answer) - {"skippy"} == {"content", "cache_n"}
+    assert set(answer) - {"skippy"} == {"content", "timings/cache_n"}
 
 
 def test_completion_stream(server):
@@ -112,7 +112,7 @@ def test_slots(server):
     slots = server.get("/slots")
     assert [slot["id"] for slot in slots] == [0, 1]
     assert all(slot["n_ctx"] == 512 and slot["is_processing"] is False for slot in slots)
-    assert any(slot["n_prompt_tokens"] >= answer.prompt_tokens for slot in slots)
+    assert any(slot["n_resident_tokens"] >= answer.prompt_tokens for slot in slots)
 
 
 def test_slot_files_are_refused(server):
@@ -125,10 +125,10 @@ def test_slot_files_are_refused(server):
 def test_slot_shows_work_in_progress(server):
     stream = server.events("/completion", {"prompt": PROMPT, "n_predict": 400, "ignore_eos": True})
     next(stream)
-    busy = [slot for slot in server.get("/slots") if slot["is_processing"]]
+    busy = poll("one slot is processing", lambda: [slot for slot in server.get("/slots") if slot["is_processing"]])
     stream.close()
     server.wait_idle()
-    assert len(busy) == 1
+    assert len(busy) == 1 and busy[0]["next_token"][0]["n_decoded"] >= 1
 
 
 def test_health(server):
@@ -181,12 +181,12 @@ def test_cache_page(server):
     page = server.get("/cache")
     host = page["tiers"]["host"]
     assert page["enabled"] is True and page["reuse"] and page["model"]
-    assert 0 < host["physical_bytes"] <= host["logical_bytes"] or host["physical_bytes"] <= host["max_bytes"]
+    assert 0 < host["physical_bytes"] <= host["max_bytes"]
     assert sum(host["bytes_by_component"].values()) == host["physical_bytes"]
     assert host["entries"] > 0 and host["known_tokens"] >= len(prompt)
-    assert sum(page["requests_by_hit_kind"].values()) == 2 or sum(page["requests_by_hit_kind"].values()) > 2
+    assert sum(page["requests_by_hit_kind"].values()) >= 2
     tokens = page["prompt_tokens"]
-    assert tokens["total"] == tokens["cached_device"] + tokens["cached_host"] + tokens["evaluated"]
+    assert tokens.pop("total") == sum(tokens.values())
 
 
 def test_cache_status_command(server):
