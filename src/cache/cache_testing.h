@@ -194,4 +194,28 @@ inline Tokens Join(TokenSpan a, TokenSpan b) {
 
 inline Digest CollidingDigest(ByteSpan) { return {}; }
 
+inline constexpr std::uint64_t kRow = 16;
+
+inline CacheOptions DenseOptions(std::uint64_t max_bytes = 1 << 20) {
+  CacheOptions options;
+  options.shape.kv_row_bytes = kRow;
+  options.shape.logits_bytes = 40;
+  options.page_tokens = 8;
+  options.max_bytes = max_bytes;
+  return options;
+}
+
+inline CacheOptions HybridOptions() {
+  CacheOptions options = DenseOptions();
+  options.shape.snapshot_bytes = 100;
+  return options;
+}
+
+inline CacheOptions WindowOptions() {
+  CacheOptions options = DenseOptions();
+  options.shape.window_row_bytes = 8;
+  options.shape.window_tokens = 20;
+  return options;
+}
+
 }  // namespace skippy::cache

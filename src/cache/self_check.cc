@@ -1,6 +1,4 @@
 // Recomputes everything that the cache keeps count of, from the tree and the blocks themselves.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
