@@ -74,16 +74,18 @@ Status CheckModel(const llama_model& model) {
   // The vector kernels read and write whole registers past a narrower head.
   const bool wkv7 = model.arch == LLM_ARCH_RWKV7 || model.arch == LLM_ARCH_ARWKV7;
   if (wkv7 && (hparams.wkv_head_size == 0 || hparams.wkv_head_size % 64 != 0))
-    return Err(ErrorCode::kUnsupported,
-               fmt::format("llama.cpp computes RWKV-7 heads in steps of 64, this model's are {} wide",
-                           hparams.wkv_head_size));
+    return Err(
+        ErrorCode::kUnsupported,
+        fmt::format("llama.cpp computes RWKV-7 heads in steps of 64, this model's are {} wide",
+                    hparams.wkv_head_size));
   // The rotation of indexer keys exists for multiples of 64 only.
   const bool indexer = model.arch == LLM_ARCH_DEEPSEEK32 || model.arch == LLM_ARCH_GLM_DSA ||
                        model.arch == LLM_ARCH_DEEPSEEK4 || model.arch == LLM_ARCH_DOTS3NOTE;
   if (indexer && (hparams.indexer_head_size == 0 || hparams.indexer_head_size % 64 != 0))
-    return Err(ErrorCode::kUnsupported,
-               fmt::format("llama.cpp needs indexer heads of a multiple of 64, this model's are {} wide",
-                           hparams.indexer_head_size));
+    return Err(
+        ErrorCode::kUnsupported,
+        fmt::format("llama.cpp needs indexer heads of a multiple of 64, this model's are {} wide",
+                    hparams.indexer_head_size));
   if (model.arch == LLM_ARCH_GEMMA4_ASSISTANT || model.arch == LLM_ARCH_EAGLE3 ||
       model.arch == LLM_ARCH_DFLASH)
     return Err(ErrorCode::kUnsupported, "draft models cannot be served on their own");

@@ -85,8 +85,9 @@ std::uint64_t NeededBytes(const gguf_context* gguf) {
   return end;
 }
 
+// O_NONBLOCK below: opening a named pipe must fail the regular-file check, not wait for a writer.
 Result<OpenedGguf> OpenGguf(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   OpenedGguf opened;
   SKIPPY_TRY(opened.file_bytes, OpenRegular(path, file));
   SKIPPY_RETURN_IF_ERROR(CheckMagic(path, file, opened.file_bytes));
@@ -226,7 +227,7 @@ Result<Digest> DigestFiles(const std::vector<std::string>& files) {
   Blake3Hasher hasher;
   for (const std::string& path : files) {
     // read(), not a mapping: a file that shrinks meanwhile must be an error, not a SIGBUS.
-    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     SKIPPY_TRY(std::uint64_t left, OpenRegular(path, file));
     posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
     while (left > 0) {
