@@ -131,17 +131,41 @@ ApiResult<Json> FromResponses(const Json& body) {
   });
 }
 
-ApiResult<Json> FromMessages(const Json& body) {
+// Anthropic's own fields; the conversion passes over what has the wrong type.
+ApiStatus CheckMessagesApi(const Json& body) {
   if (!Has(body, "messages") || !body.at("messages").is_array()) {
     return BadRequest("'messages' must be an array");
   }
+  if (Has(body, "system") && !body.at("system").is_string() && !body.at("system").is_array()) {
+    return BadRequest("'system' must be a string or an array of text blocks");
+  }
+  for (const char* name : {"tools", "stop_sequences"}) {
+    if (Has(body, name) && !body.at(name).is_array()) {
+      return BadRequest(fmt::format("'{}' must be an array", name));
+    }
+  }
+  for (const char* name : {"thinking", "metadata", "tool_choice"}) {
+    if (Has(body, name) && !body.at(name).is_object()) {
+      return BadRequest(fmt::format("'{}' must be an object", name));
+    }
+  }
+  if (Has(body, "tools")) {
+    for (const Json& tool : body.at("tools")) {
+      if (StringOr(tool, "name").empty()) return BadRequest("each of 'tools' needs a string 'name'");
+    }
+  }
+  return {};
+}
+
+ApiResult<Json> FromMessages(const Json& body) {
+  API_RETURN_IF_ERROR(CheckMessagesApi(body));
   if (Has(body, "max_tokens") && body.at("max_tokens").is_number() &&
       body.at("max_tokens").get<double>() < 1) {
     return BadRequest("'max_tokens' must be at least 1");
   }
   return Guarded([&]() -> ApiResult<Json> {
     Json chat = server_chat_convert_anthropic_to_oai(body);
-    if (Has(body, "tool_choice") && body.at("tool_choice").is_object()) {
+    if (Has(body, "tool_choice")) {
       const Json& choice = body.at("tool_choice");
       const std::string type = StringOr(choice, "type");
       if (type == "tool") {
@@ -152,8 +176,6 @@ ApiResult<Json> FromMessages(const Json& body) {
       } else if (type != "auto" && type != "any") {
         return BadRequest("'tool_choice.type' must be auto, any, tool or none");
       }
-    } else if (Has(body, "tool_choice")) {
-      return BadRequest("'tool_choice' must be an object");
     }
     for (const char* key : {"model", "cache_prompt", "cache_salt", "seed", "lora", "id_slot", "min_p",
                             "timings_per_token", "return_progress", "n_cache_reuse", "grammar"}) {

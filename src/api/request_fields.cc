@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/body_scan.h"
+#include "json-schema-to-grammar.h"
 
 namespace skippy::api {
 namespace {
@@ -253,8 +254,21 @@ ApiStatus CheckGrammar(const Json& body) {
   if (BracketDepth(grammar, '(', ')') > kMaxGroups) {
     return BadRequest(fmt::format("'grammar' nests groups deeper than {} levels", kMaxGroups));
   }
-  if (Has(body, "json_schema")) return CheckSchema(body.at("json_schema"), "json_schema");
-  return {};
+  if (!Has(body, "json_schema")) return {};
+  if (!grammar.empty()) return BadRequest("'json_schema' and 'grammar' cannot be used together");
+  return CheckSchema(body.at("json_schema"), "json_schema");
+}
+
+// The parsers of chat answers quietly take any text for a pattern that they cannot read, so the schema is
+// tried on the stricter converter first.
+ApiStatus CheckOutputSchema(const Json& schema) {
+  if (!schema.is_object()) return BadRequest("the schema in 'response_format' must be an object");
+  API_RETURN_IF_ERROR(CheckSchema(schema, "response_format"));
+  if (schema.empty()) return {};  // any object
+  return Guarded([&]() -> ApiStatus {
+    json_schema_to_grammar(schema);
+    return {};
+  });
 }
 
 ApiStatus CheckResponseFormat(const Json& body) {
@@ -268,10 +282,10 @@ ApiStatus CheckResponseFormat(const Json& body) {
     }
     const Json& schema = format.at("json_schema").at("schema");
     if (!schema.is_object()) return BadRequest("'response_format.json_schema.schema' must be an object");
-    return CheckSchema(schema, "response_format");
+    return CheckOutputSchema(schema);
   }
   if (type == "json_object") {
-    return Has(format, "schema") ? CheckSchema(format.at("schema"), "response_format") : ApiStatus{};
+    return Has(format, "schema") ? CheckOutputSchema(format.at("schema")) : ApiStatus{};
   }
   if (type != "text") {
     return BadRequest("'response_format.type' must be \"text\", \"json_object\" or \"json_schema\"");
@@ -441,6 +455,27 @@ ApiStatus CheckTools(const Json& body) {
   return {};
 }
 
+// Whether groups and classes of a regular expression are closed: what is not would be taken for "any text".
+bool IsClosedPattern(const std::string& pattern) {
+  std::size_t groups = 0;
+  bool in_class = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\') {
+      if (++i == pattern.size()) return false;
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+    } else if (c == '(') {
+      ++groups;
+    } else if (c == ')' && groups-- == 0) {
+      return false;
+    }
+  }
+  return groups == 0 && !in_class;
+}
+
 ApiStatus CheckSchema(const Json& schema, const char* where) {
   constexpr std::size_t kMaxProperties = 256;
   constexpr std::size_t kMaxNodes = 50'000;
@@ -453,6 +488,10 @@ ApiStatus CheckSchema(const Json& schema, const char* where) {
     if (node.is_object() && Has(node, "properties") && node.at("properties").size() > kMaxProperties) {
       return BadRequest(fmt::format("an object of the JSON schema in '{}' has more than {} properties",
                                     where, kMaxProperties));
+    }
+    if (const std::string pattern = StringOr(node, "pattern"); !IsClosedPattern(pattern)) {
+      return BadRequest(fmt::format("the pattern '{}' in '{}' is not a regular expression",
+                                    pattern.substr(0, 80), where));
     }
     if (node.is_object()) {
       for (const auto& [key, value] : node.items()) open.push_back(&value);

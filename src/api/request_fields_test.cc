@@ -91,6 +91,16 @@ TEST(CheckSchema, ObjectsWithVeryManyPropertiesAreRefused) {
             std::string::npos);
 }
 
+TEST(CheckSchema, PatternsMustBeClosed) {
+  const auto complaint = [](const std::string& pattern) {
+    return Complaint("{\"json_schema\":{\"type\":\"string\",\"pattern\":\"" + pattern + "\"}}");
+  };
+  for (const char* good : {"^a+$", "^[(]$", "^(a|[)])$", "^\\\\($", ""}) EXPECT_EQ(complaint(good), "") << good;
+  for (const char* bad : {"^([a-z", "^(a$", "^a)$", "a\\\\"}) {
+    EXPECT_NE(complaint(bad).find("not a regular expression"), std::string::npos) << bad;
+  }
+}
+
 TEST(CheckMessages, KnownRolesPassAndUnknownOnesAreNamed) {
   EXPECT_EQ(MessagesComplaint(R"({"messages":[{"role":"system","content":"a"},
       {"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":null,

@@ -28,7 +28,8 @@ namespace {
 void Say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
 int Fail(const Error& error) {
-  Say("skippy serve: " + error.message);
+  const bool memory = error.code == ErrorCode::kResourceExhausted;
+  Say(fmt::format("skippy serve: {}{}", memory ? "not enough memory: " : "", error.message));
   return error.code == ErrorCode::kInternal ? 1 : 2;
 }
 
