@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 
 namespace skippy {
 namespace {
@@ -60,21 +59,14 @@ class Planner {
     }
   }
 
-  // A chunk boundary costs a pass and a snapshot bytes, so a spacing point gives way where the
-  // boundaries around it are near enough: every gap is shorter than one and a half steps.
+  // Every multiple of the step, also near other boundaries: a chunk ends there anyway, so only bytes
+  // could be saved, and a prompt's last tokens are often its own alone.
   void AddSpacing() {
     if (input_.spacing == 0) return;
     std::uint64_t step = input_.spacing;
     if (input_.grid > 0) step = (step + input_.grid - 1) / input_.grid * input_.grid;
-    const std::vector<Pos> chosen = plan_;
-    auto next = chosen.begin();
-    std::uint64_t last = 0;
     for (std::uint64_t p = step; p < input_.prompt_end; p += step) {
-      for (; next != chosen.end() && *next <= p; ++next) last = *next;
-      const std::uint64_t following = std::min<std::uint64_t>(*next, p + step);
-      if ((following - last) * 2 < step * 3) continue;
       plan_.push_back(static_cast<Pos>(p));
-      last = p;
     }
   }
 
