@@ -49,5 +49,6 @@ function(skippy_test name)
   target_link_libraries(${name} PRIVATE ${T_DEPENDS} skippy_options GTest::gtest GTest::gmock GTest::gtest_main)
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}."
-    PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+    # Property tests run the same cases everywhere; run the binary by hand for fresh seeds.
+    PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "RC_PARAMS=seed=1")
 endfunction()
