@@ -50,7 +50,7 @@ class Pool:
         return process
 
     def oracle(self, model, **flags):
-        flags = {k: v for k, v in flags.items() if k in ("ctx", "ubatch", "template")}
+        flags = {k: v for k, v in flags.items() if k in ("ctx", "ubatch", "template", "lora")}
         key = (model.name, repr(sorted(flags.items())))
         if key not in self._oracles:
             self._oracles[key] = Oracle(model, lambda: self.get(model, no_cache=True, **flags))

@@ -51,6 +51,7 @@ def _synthetic(name, any_position):
 
 SMOLLM2 = Model("smollm2", "", any_position=True, margin=0.5, synthetic=False)
 GEMMA3 = Model("gemma3", "", any_position=True, margin=1.0, synthetic=False)
+LLAMA_TINY = _synthetic("llama", any_position=True)
 DEEPSEEK3 = _synthetic("deepseek3", any_position=True)       # MLA: one latent row a token
 QWEN3NEXT = _synthetic("qwen3next", any_position=False)      # hybrid, gated delta net
 FALCON_H1 = _synthetic("falcon-h1", any_position=False)      # hybrid, attention and SSM in each block

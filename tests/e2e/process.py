@@ -43,8 +43,12 @@ def poll(what, check, seconds=30.0, every=0.01):
 
 
 def serve_command(model, port, *, ctx=1024, lanes=1, ubatch=64, no_cache=False, metrics_flag=True, template=None,
-                  extra=()):
+                  lora=(), extra=()):
     common = ["--port", str(port), "--host", "127.0.0.1", "-t", "1", "-ub", str(ubatch), *extra]
+    for path in lora:
+        common += ["--lora", path]
+    if lora:
+        common += ["--lora-init-without-apply"]
     if template:
         common += ["--chat-template-file", str(template)]
     if KIND == "llama-server":

@@ -91,7 +91,7 @@ WRONG_CHAT = {
     "schema_bad_ref": {"messages": [USER], "response_format": {
         "type": "json_schema", "json_schema": {"schema": {"$ref": "#/nowhere"}}}},
     "schema_bad_pattern": {"messages": [USER], "response_format": {
-        "type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^([a-z"}}}},
+        "type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "^([a-z$"}}}},
     "stream_string": {"messages": [USER], "stream": "yes"},
     "temperature_string": {"messages": [USER], "temperature": "hot"},
     "temperature_list": {"messages": [USER], "temperature": [1]},

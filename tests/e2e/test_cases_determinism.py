@@ -16,7 +16,7 @@ def talk(pool, model, request):
 @everyone
 def test_cold_warm(talk):
     """Three times the same request: three times the same text (first from prefill, then from what was kept)."""
-    prompt = talk.prompts("p", 1000 if talk.model.synthetic else 180)
+    prompt = talk.prompts("p", 600 if talk.model.synthetic else 130)
     first = talk.ask(prompt, n_predict=16)
     for _ in range(2):
         assert talk.repeat(prompt, n_predict=16).tokens[:1] == first.tokens[:1]
@@ -67,7 +67,7 @@ def test_beside_others_as_alone(pool, model):
 def test_bit_mode_repeats_bit_for_bit(pool, model):
     """--exactness bit: cold, hot and restored runs have equal probabilities for every token, not only equal tokens."""
     talk = Talk(pool, model, "bit", ctx=512, extra=("--exactness", "bit"))
-    prompt, other = talk.prompts("p", 150), talk.prompts("q", 80)
+    prompt, other = talk.prompts("p", 150), talk.prompts("q", 20)
     cold = talk.oracle.answer("completion", prompt, 8)
     for step in range(3):
         answer = talk.client.completion(prompt, 8)

@@ -110,7 +110,7 @@ def test_bad_host():
 def test_context_larger_than_memory():
     """Said with both numbers before anything is allocated."""
     code, _, err = run("serve", "--model", models.SMOLLM2.path, "--port", free_port(), "-c", 16_000_000, "--lanes", 64, timeout=120)
-    assert code in (1, 2) and "memory" in err.lower(), err[-2000:]
+    assert code in (1, 2) and len([w for w in err.split() if w.isdigit() and int(w) > 10**9]) == 2, err[-2000:]
     assert "terminate called" not in err and "GGML_ASSERT" not in err
 
 
