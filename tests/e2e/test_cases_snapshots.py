@@ -8,15 +8,14 @@ import models
 from models import CHUNK
 from talk import Talk
 
+windowed = pytest.mark.parametrize("model", models.WINDOWED, ids=lambda m: m.name)
+two = pytest.mark.parametrize("model", [models.QWEN3NEXT, models.MAMBA2], ids=lambda m: m.name)
 hybrid = pytest.mark.parametrize("model", models.RECURRENT, ids=lambda m: m.name)
 
 
 @pytest.fixture
 def talk(pool, model, request):
     return Talk(pool, model, request.function.__name__, ctx=2048)
-
-windowed = pytest.mark.parametrize("model", models.WINDOWED, ids=lambda m: m.name)
-
 
 @windowed
 def test_swa_repeat(talk):
@@ -60,7 +59,7 @@ def test_rnn_same(talk):
     assert (talk.client.gauge("skippy_cache_snapshots"), talk.client.gauge("skippy_cache_physical_bytes")) == stored
 
 
-@hybrid
+@two
 def test_ckpt_window(talk):
     """After many short turns, a branch far back still finds a state before it."""
     history = talk.prompts("s", 600)
@@ -72,7 +71,7 @@ def test_ckpt_window(talk):
     talk.ask(history[:360] + talk.prompts("branch", 30, after=history[360:361]), 360)
 
 
-@hybrid
+@two
 def test_ckpt_fifo(talk):
     """Twenty tool steps, a long answer, then the history without it: at least half of the prompt is reused."""
     history = talk.prompts("s", 200)
@@ -81,9 +80,9 @@ def test_ckpt_fifo(talk):
         seen = talk.known(history, answer)
         history = history + answer.tokens + talk.prompts(f"step{step}", 20)
         answer = talk.ask(history, seen, n_predict=1)
-    long = talk.ask(history, len(history), n_predict=200, at_least=len(history) - 1)
+    long = talk.ask(history, len(history), n_predict=150, at_least=len(history) - 1)
     # the thinking part of the answer is left out of the next turn
-    prompt = history + long.tokens[120:] + talk.prompts("u", 20)
+    prompt = history + long.tokens[100:] + talk.prompts("u", 20)
     assert prompt[len(history)] != long.tokens[0]
     talk.ask(prompt, len(history), at_least=len(history) - CHUNK)
 
@@ -125,7 +124,7 @@ def test_walkback(talk):
     talk.ask(head + tails[1], 4 * CHUNK, at_least=4 * CHUNK)
 
 
-@pytest.mark.parametrize("model", [models.QWEN3NEXT, models.MAMBA2], ids=lambda m: m.name)
+@two
 def test_rederive(talk):
     """States are kept while prefill passes them: another request right behind the answer loses nothing."""
     system = talk.prompts("s", 300)
@@ -146,7 +145,7 @@ def test_half_block(talk):
         history = history + answer.tokens + talk.prompts(f"u{turn}", 36)
 
 
-@hybrid
+@two
 def test_last_query(talk):
     """Thinking is kept inside one task and vanishes at the next user message: reuse reaches the first user message."""
     opening = talk.prompts("s+u1", 200)

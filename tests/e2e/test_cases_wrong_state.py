@@ -79,12 +79,12 @@ def test_defrag(pool, model):
 
 @synthetic
 def test_bangs(talk):
-    """Thirty requests with one head and random tails, hot and from host memory by turns: none differs from cold."""
+    """Twenty requests with one head and random tails, hot and from host memory by turns: none differs from cold."""
     rng = random.Random("bangs")
     head = talk.prompts("head", 100)
     talk.ask(head)
     tails = talk.prompts.tails(6, 12)
-    for i in range(30):
+    for i in range(20):
         if rng.random() < 0.3:  # takes the lane over, so the head has to come back from the cache
             talk.ask(talk.prompts(f"other{i % 3}", 30, after=head[:1]), 30, at_least=0, n_predict=2)
         tail = rng.choice(tails)[: rng.randint(1, 12)]
@@ -129,7 +129,7 @@ def test_random_walk(talk):
     """Prompts grow, are cut, branch and come back at random: every answer is the cold run's."""
     rng = random.Random(talk.model.name)
     texts, words = [[]], talk.prompts("pool", 600)
-    for step in range(40):
+    for step in range(25):
         base = rng.choice(texts)
         keep = base[: rng.randint(0, len(base))] if rng.random() < 0.5 else base
         at = rng.randrange(500)
