@@ -1,6 +1,9 @@
 """Tables from stored results, for the terminal and for the README. A table is (title, head, rows, notes)."""
 
 
+NEAR_TIE = 0.5   # nats between the best token and the runner-up
+
+
 def tables(results):
     """`results`: the stored runs, one a model."""
     made = [tokens_table(run) for run in results] + [speed_table(run) for run in results]
@@ -47,12 +50,12 @@ def tokens_table(run):
         for label in head[4:7]:
             rounds = by_label.get(label, {}).get("rounds")
             cells.append(_ratio_cell([r["ratio"] for r in rounds]) if rounds else "")
-        answers = scenario.get("answers", {}).get("llama-server", {})
-        cells.append(f"{answers['equal']} of {answers['compared']}" if answers else "")
+        cells.append(_answers(scenario.get("answers", {})))
         cells.append(_status(scenario, _met(scenario["gate"]["met"]) if "gate" in scenario else ""))
         rows.append(cells)
     notes = ["Prompt tokens evaluated, as a multiple of what a perfect prefix tree evaluates; 1.00 is the best possible. "
-             "Same answers: equal greedy answers to equal prompts, against llama-server."]
+             "Same answers: greedy answers equal to those of a run without a cache, or else of llama-server; near ties: "
+             f"the answers that part where the runner-up was less than {NEAR_TIE} nats behind."]
     return (f"Tokens evaluated: {_model(run)}", head, rows, notes)
 
 
@@ -134,6 +137,17 @@ def provenance(run):
 def _model(run):
     model = run["model"]
     return f"{model['file']}{' (synthetic weights)' if model['synthetic'] else ''}"
+
+
+def _answers(answers):
+    """The own cold run where there was one: it says more than another program's answers."""
+    label = next((name for name in ("skippy, cold", "llama-server") if name in answers), None)
+    if label is None:
+        return ""
+    told = answers[label]
+    near = sum(1 for p in told["partings"] if p["gap"] is not None and p["gap"] < NEAR_TIE)
+    text = f"{told['equal']} of {told['compared']}"
+    return text + (f" ({near} near ties)" if near else "")
 
 
 def _of_group(run, group):

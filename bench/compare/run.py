@@ -35,12 +35,14 @@ class Bench:
         self.settings = Settings(model=arguments.model, context=arguments.context, threads=arguments.threads,
                                  ubatch=arguments.ubatch, type_k=arguments.type_k, type_v=arguments.type_v,
                                  cache_ram=arguments.cache_ram)
+        self.verify = arguments.verify
         self.any_position = model["architecture"] in ANY_POSITION
         kind = "llama-server" if "llama-server" in os.path.basename(arguments.skippy) else "skippy"
         best = ["--cache-ram", str(arguments.cache_ram), "--ctx-checkpoints", "128", "--checkpoint-min-step", "16"]
         if model["architecture"] in SLIDING_WINDOW:
             best.append("--swa-full")
         self.ours = Contestant("skippy", kind, arguments.skippy)
+        self.ours_without_cache = Contestant("skippy, cold", kind, arguments.skippy, ("--no-cache",))
         self.baseline = Contestant("llama-server", "llama-server", arguments.llama_server)
         self.best = Contestant("llama-server, best settings", "llama-server", arguments.llama_server, tuple(best))
         self.contestants = [self.ours] if arguments.ours_only else [self.ours, self.baseline, self.best]
@@ -77,6 +79,8 @@ def parse(arguments):
     parser.add_argument("--cache-ram", type=int, default=8192, help="MiB, both servers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ours-only", action="store_true", help="count tokens of skippy alone (quick, while developing)")
+    parser.add_argument("--verify", action="store_true",
+                        help="token scenarios: compare every answer with one of skippy without a cache")
     parser.add_argument("--synthetic", action="store_true", help="mark the model as one with random weights")
     parsed = parser.parse_args(arguments)
     if parsed.rounds < 1:

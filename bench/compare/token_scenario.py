@@ -22,7 +22,21 @@ def run(bench, result, scenario):
             bench.save()
     ours, *others = bench.contestants
     result["answers"] = {other.label: compare_answers(entries[ours.label], entries[other.label]) for other in others}
+    if bench.verify:
+        result["answers"]["skippy, cold"] = against_cold(bench, settings, entries[ours.label])
     result["gate"] = gate(result, ours.label, [other.label for other in others], bench)
+
+
+def against_cold(bench, settings, entries):
+    """The same prompts again, to our own server without a cache."""
+    cold = []
+    with Server(bench.ours_without_cache, settings) as server:
+        for i, entry in enumerate(entries):
+            if "tokens" in entry:
+                reply = server.complete(entry["prompt"], max(1, len(entry["tokens"])), logprobs=2)
+                cold.append({**entry, "tokens": reply.tokens, "gaps": reply.gaps})
+            bench.progress(f"cold {i + 1}/{len(entries)}")
+    return compare_answers(entries, cold)
 
 
 def totals(row):

@@ -47,7 +47,7 @@ class ReportTest(unittest.TestCase):
     def test_every_row_has_as_many_cells_as_its_head(self):
         round_ = {"requests": 3, "prompt_tokens": 30, "ideal": 10, "evaluated": 12, "ratio": 1.2, "branches": 1}
         tokens = {"group": "tokens", "status": "done", "title": "t", "gate": {"met": True, "why_not": []},
-                  "answers": {"llama-server": {"equal": 3, "compared": 3}},
+                  "answers": {"llama-server": {"equal": 2, "compared": 3, "partings": [{"position": 1, "gap": 0.1}]}},
                   "contestants": {label: {"rounds": [round_]} for label in ("skippy", "llama-server")}}
         cost = {"group": "cost", "status": "done", "title": "t",
                 "rows": {"r": {"title": "t", "value": "1", "bound": "2", "gate": {"met": False}}}}
