@@ -42,6 +42,7 @@ void Evictor::TouchLogits(Node* node, Point& point, bool hit) {
   point.logits_age = policy_->Age();
   if (hit) ++point.logits_hits;
   List(point.listed_logits, LogitsKeyOf(node, point), node->slot);
+  Rebalance();
 }
 
 CandidateKey Evictor::KeyOf(Node* node, UnitKind kind) const {
@@ -78,6 +79,11 @@ void Evictor::List(std::optional<CandidateKey>& listed, const std::optional<Cand
     }
   };
   if (listed == wanted) return;
+  const auto protected_logits = [](const std::optional<CandidateKey>& key) {
+    return key && key->kind == UnitKind::kLogits && key->rank.segment > 0 ? 1U : 0U;
+  };
+  protected_logits_ += protected_logits(wanted);
+  protected_logits_ -= protected_logits(listed);
   apply(order_);
   if (options_.max_namespace_bytes > 0) apply(by_namespace_[slot.value]);
   listed = wanted;
@@ -132,16 +138,28 @@ void Evictor::Forget(Node* node) {
 
 void Evictor::Rebalance() {
   if (!policy_->segmented()) return;
-  const std::uint64_t share = options_.max_bytes / kProtectedDenominator * kProtectedNumerator;
-  while (protected_bytes_ > share) {
-    const auto& tails = order_.of(UnitKind::kTail);
-    const auto first =
-        tails.lower_bound(CandidateKey{{1, 0}, UnitKind::kThin, ~Pos{0}, 0, 0, nullptr});
-    // What is in use at this very moment keeps its place, however large it is.
-    if (first == tails.end() || first->node->tail_tick == tick_) return;
-    Node* node = first->node;
+  const auto share = [](std::uint64_t cap) {
+    return cap / kProtectedDenominator * kProtectedNumerator;
+  };
+  const auto oldest_hit = [&](UnitKind kind) {
+    const CandidateKey first{{1, 0}, UnitKind::kThin, ~Pos{0}, 0, 0, nullptr};
+    return order_.of(kind).lower_bound(first);
+  };
+  // What is in use at this very moment keeps its place, however large it is.
+  while (protected_bytes_ > share(options_.max_bytes)) {
+    const auto key = oldest_hit(UnitKind::kTail);
+    if (key == order_.of(UnitKind::kTail).end() || key->node->tail_tick == tick_) break;
+    Node* node = key->node;
     node->hit_end = 0;
     Relist(node);
+  }
+  while (protected_logits_ * options_.shape.logits_bytes > share(options_.max_logits_bytes)) {
+    const auto key = oldest_hit(UnitKind::kLogits);
+    Node* node = key->node;
+    Point& point = *node->FindPoint(key->at);
+    if (point.logits_tick == tick_) break;
+    point.logits_hits = 0;
+    List(point.listed_logits, LogitsKeyOf(node, point), node->slot);
   }
 }
 
@@ -399,6 +417,13 @@ bool Evictor::IsConsistent() {
   for (std::size_t kind = 0; kind < kUnitKindCount; ++kind) {
     ok = ok && order_.of(static_cast<UnitKind>(kind)).size() == expected[kind];
   }
+  ok = ok && (newest_node_ == nullptr ||
+              std::any_of(newest_node_->points.begin(), newest_node_->points.end(),
+                          [&](const Point& p) { return p.prompt_end == newest_prompt_; }));
+  std::uint64_t protected_logits = 0;
+  for (const CandidateKey& key : order_.of(UnitKind::kLogits))
+    protected_logits += key.rank.segment > 0;
+  ok = ok && protected_logits == protected_logits_;
   return ok && protected_bytes == protected_bytes_ && logical_bytes == logical_bytes_ &&
          pending_.at == nullptr;
 }

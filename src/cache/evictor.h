@@ -41,7 +41,8 @@ class Evictor {
   // After a structural change of the node (or its creation); keeps its place among the candidates
   // true.
   void Refresh(Node* node);
-  // Bounds the share of entries that were hit, least recently used first. After a batch of Refresh.
+  // Bounds the share of entries and of logits that were hit: the least recently used of them lose
+  // their precedence. After a batch of Refresh.
   void Rebalance();
   // Cuts a leaf that nothing supports any more, and its ancestors likewise (after a condemnation).
   void Settle(Node* leaf);
@@ -101,8 +102,9 @@ class Evictor {
       by_namespace_;  // only when namespaces have a cap
   std::uint64_t tick_ = 0;
   std::uint64_t newest_prompt_ = 0;
-  Node* newest_node_ = nullptr;        // that has it; null: gone
-  std::uint64_t protected_bytes_ = 0;  // of nodes that were hit
+  Node* newest_node_ = nullptr;         // that has it; null: gone
+  std::uint64_t protected_bytes_ = 0;   // of nodes that were hit
+  std::uint64_t protected_logits_ = 0;  // results that were hit
   std::uint64_t logical_bytes_ = 0;
   PendingTombstone pending_;
   EvictionCounters counters_;

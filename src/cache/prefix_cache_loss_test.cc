@@ -79,6 +79,48 @@ TEST(EvictionTest, LogitsHaveACapOfTheirOwn) {
   EXPECT_TRUE(cache.Lookup(MakeTokens(10, 3)).hit->decoded_result());
 }
 
+TEST(EvictionTest, LogitsThatWereHitOutliveOthers) {
+  CacheOptions options = DenseOptions();
+  options.max_logits_bytes = 80;  // exactly two results
+  TestCache cache(options);
+  cache.Record(MakeTokens(10, 1), {.logits = true});
+  EXPECT_TRUE(cache.Lookup(MakeTokens(10, 1)).hit->decoded_result());
+  for (std::uint64_t i = 2; i <= 5; ++i) cache.Record(MakeTokens(10, i), {.logits = true});
+  EXPECT_TRUE(cache.Lookup(MakeTokens(10, 1)).hit->decoded_result());
+  EXPECT_TRUE(cache.Lookup(MakeTokens(10, 5)).hit->decoded_result());
+  EXPECT_FALSE(cache.Lookup(MakeTokens(10, 4)).hit->decoded_result());
+  EXPECT_EQ(cache->Stats().logits, 2U);
+}
+
+TEST(EvictionTest, LogitsHitLongAgoLoseTheirPrecedence) {
+  CacheOptions options = DenseOptions();
+  options.max_logits_bytes = 8 * 40;
+  TestCache cache(options);
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    cache.Record(MakeTokens(10, i), {.logits = true});
+    cache.Lookup(MakeTokens(10, i));
+  }
+  // All were hit. Two newcomers must be able to stay side by side.
+  cache.Record(MakeTokens(10, 9), {.logits = true});
+  cache.Record(MakeTokens(10, 10), {.logits = true});
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    EXPECT_EQ(cache.Lookup(MakeTokens(10, i), true).hit->decoded_result(), i > 2) << i;
+  }
+}
+
+TEST(EvictionTest, LogitsOverTheirCapAreLeftOut) {
+  CacheOptions options = DenseOptions();
+  options.max_logits_bytes = 40;
+  TestCache fits(options);
+  fits.Record(MakeTokens(10, 1), {.logits = true});
+  EXPECT_EQ(fits->Stats().logits, 1U);
+  options.max_logits_bytes = 39;
+  TestCache too_large(options);
+  EXPECT_EQ(too_large.Record(MakeTokens(10, 1), {.logits = true}), RecordOutcome::kPlanned);
+  EXPECT_EQ(too_large->Stats().logits, 0U);
+  EXPECT_EQ(too_large.Record(MakeTokens(10, 1), {.logits = true}), RecordOutcome::kNothingNew);
+}
+
 TEST(EvictionTest, TheNewestPromptEndIsNotTheFirstToGo) {
   for (const auto kind : {EvictionPolicyKind::kLru, EvictionPolicyKind::kBenefitPerByte}) {
     CacheOptions options = HybridOptions();

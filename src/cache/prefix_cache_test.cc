@@ -134,6 +134,7 @@ TEST(PrefixCacheTest, CountersAreTheSumsOfTheResults) {
   EXPECT_EQ(stats.hit_tokens, 59U);
   EXPECT_EQ(stats.misses_by_reason[static_cast<std::size_t>(MissReason::kNeverSeen)], 1U);
   EXPECT_EQ(stats.records, 1U);
+  EXPECT_EQ(stats.records_aborted, 0U);
   EXPECT_EQ(stats.recorded_bytes, 50 * kRow);
 }
 

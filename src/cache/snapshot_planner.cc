@@ -59,8 +59,8 @@ class Planner {
     }
   }
 
-  // Every multiple of the step, also near other boundaries: a chunk ends there anyway, so only bytes
-  // could be saved, and a prompt's last tokens are often its own alone.
+  // Every multiple of the step, also near other boundaries: a chunk ends there anyway, so only
+  // bytes could be saved, and a prompt's last tokens are often its own alone.
   void AddSpacing() {
     if (input_.spacing == 0) return;
     std::uint64_t step = input_.spacing;
