@@ -128,7 +128,6 @@ void BM_LookupOfUnknownText(benchmark::State& state) {
   const Tokens tokens = prompts.Make(kPromptTokens);
   for (auto _ : state) {
     LookupQuery query;
-    query.ns.key.bytes[0] = 1;
     query.tokens = tokens;
     query.max_boundary = kPromptTokens - 1;
     benchmark::DoNotOptimize(forest.cache.Lookup(query));
