@@ -140,7 +140,7 @@ Restore MakeRestore(const runtime::Runtime& runtime, SeqId lane, const SavedStat
     restore.kv.push_back({saved.kv_pages[i], rows, 0, {begin, std::min(end, begin + rows)}});
   }
   if (shape.HasWindow()) {
-    const Pos begin = std::max(saved.window_from, shape.WindowBegin(end));
+    const Pos begin = shape.WindowBegin(end);
     if (begin < end)
       restore.window.push_back(
           {saved.window, saved.end - saved.window_from, begin - saved.window_from, {begin, end}});

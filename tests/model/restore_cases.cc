@@ -83,9 +83,16 @@ Problems RestoredEqualsCold(const llama::Model& model, const RunSetup& setup,
     if (!MakeScene(check, model, setup, size, boundary, scene)) break;
     runtime::Runtime& runtime = *scene.runtime;
     const std::string at = fmt::format(" at {}", boundary);
-    if (check.Ok(RestoreInto(runtime, kSecond, scene.saved, scene.tokens, boundary), "import" + at))
+    if (check.Ok(RestoreInto(runtime, kSecond, scene.saved, scene.tokens, boundary),
+                 "import" + at)) {
+      // Rows that were not imported are not held, though llama.cpp has cells for them.
+      const MemoryShape& shape = runtime.info().shape;
+      check.That(
+          runtime.WindowHeldFrom(kSecond) == (shape.HasWindow() ? shape.WindowBegin(boundary) : 0),
+          "the restored lane holds other window rows than were given" + at);
       ExpectSame(check, Finish(runtime, kSecond, scene.tokens, size.generated), scene.cold,
                  "other lane" + at);
+    }
     // Over a lane that holds something else.
     if (check.Ok(RestoreInto(runtime, kFirst, scene.saved, scene.tokens, boundary),
                  "import over" + at))

@@ -140,8 +140,8 @@ TEST_F(RuntimeTest, EveryOptionThatChangesStateBytesChangesTheIdentity) {
   for (auto change : std::vector<void (*)(RunSetup&)>{
            [](RunSetup& s) { s.context = 1024; }, [](RunSetup& s) { s.lanes = 3; },
            [](RunSetup& s) { s.chunk = 128; }, [](RunSetup& s) { s.flash_attention = false; },
-           [](RunSetup& s) { s.swa_full = true; }, [](RunSetup& s) { s.type_k = "q8_0"; },
-           [](RunSetup& s) { s.type_v = "q8_0"; }}) {
+           [](RunSetup& s) { s.swa_full = true; }, [](RunSetup& s) { s.type_k = "bf16"; },
+           [](RunSetup& s) { s.type_v = "bf16"; }}) {
     RunSetup setup = base;
     change(setup);
     const Identity changed = identity(setup);
