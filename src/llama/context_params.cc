@@ -212,11 +212,12 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("threads: {} is more than {}",
                            std::max(resolved.threads, resolved.threads_batch), most_threads));
-  SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_k", resolved.type_k));
-  SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_v", resolved.type_v));
-  if (!resolved.flash_attention && ggml_is_quantized(*CacheType(resolved.type_v)))
+  if (const auto type = CacheType(resolved.type_v);
+      type && !resolved.flash_attention && ggml_is_quantized(*type))
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("type_v: {} needs flash attention", resolved.type_v));
+  SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_k", resolved.type_k));
+  SKIPPY_RETURN_IF_ERROR(CheckCacheType(raw, "type_v", resolved.type_v));
   return resolved;
 }
 
