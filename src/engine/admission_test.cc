@@ -229,6 +229,19 @@ TEST_P(AdmissionTest, ADryRunTellsWhatARequestWouldFindAndChangesNothing) {
   EXPECT_EQ(world.cache.Stats().lookups, lookups);
 }
 
+TEST_P(AdmissionTest, AFamilyWithoutExactExportsOnlyGoesOnInItsLane) {
+  WorldOptions options = WithShape(GetParam());
+  options.fake.exact_exports = false;
+  World world(options);
+  const Ask ask{.prompt = Text(40, 1), .max_tokens = 6};
+  const auto answer = world.Run(ask);
+  const std::vector<Token> turn = ask.prompt + answer->tokens + Text(7, 2);
+  EXPECT_EQ(world.Run({.prompt = turn})->report.prompt.cached_hot, 45U);
+  EXPECT_EQ(world.Run(ask)->report.prompt.cached_tokens, 0U);
+  EXPECT_EQ(world.cache.Stats().records, 0U);
+  EXPECT_EQ(world.runtime.counters().exports, 0U);
+}
+
 TEST_P(AdmissionTest, ForgettingIdleLanesAndClearingTheCacheLeavesNothingToReuse) {
   World world(WithShape(GetParam(), 2));
   const Ask ask{.prompt = Text(40, 1)};

@@ -54,7 +54,7 @@ struct EngineStats {
   std::uint64_t prompt_tokens = 0, evaluated_tokens = 0, generated_tokens = 0;
   std::uint64_t cached_hot_tokens = 0, cached_warm_tokens = 0, cached_decoded_tokens = 0;
   std::uint64_t recomputed_tokens = 0;  // evaluated once more to recover from a fault; in no report
-  std::uint64_t hits_by_kind[4] = {};   // indexed by HitKind
+  std::uint64_t hits_by_kind[4] = {};   // of admitted requests, indexed by HitKind
   std::uint64_t restores = 0, restore_failures = 0, restored_bytes = 0;
   std::uint64_t records_failed = 0;  // an export or a commit failed; the requests went on
   std::uint64_t decode_calls = 0;    // forward passes

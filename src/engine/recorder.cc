@@ -62,6 +62,7 @@ bool Recorder::SnapshotNow(Lane& lane) {
 }
 
 bool Recorder::Record(Lane& lane, const Extras& extras) {
+  if (!core_.Caching()) return false;
   RecordRequest request;
   request.ns = lane.ns;
   request.tokens = lane.resident;

@@ -181,7 +181,8 @@ void Scheduler::Account(const Run& run, FinishReason reason) {
     stats.cached_hot_tokens += report.cached_hot;
     stats.cached_warm_tokens += report.cached_warm;
   }
-  ++stats.hits_by_kind[static_cast<std::size_t>(report.hit_kind)];
+  const bool admitted = run.goal > 0;
+  if (admitted) ++stats.hits_by_kind[static_cast<std::size_t>(report.hit_kind)];
 }
 
 std::size_t Scheduler::running() const {

@@ -25,11 +25,13 @@ Pos Sharing::BoundaryFrom(const Run& follower, const Run& leader) const {
   const bool same = common == follower.prompt_tokens && common == leader.prompt_tokens;
   const bool logits_fit = core_.shape().logits_bytes > 0 &&
                           core_.shape().logits_bytes <= core_.cache.options().max_logits_bytes;
+  // The whole prompt, if its decoded result will do; else all but the token that yields logits.
+  Pos boundary = std::min(common, follower.prompt_tokens - 1);
   if (same && follower.request.allow_decoded_result && logits_fit &&
       core_.Usable(common) == common) {
-    return common;
+    boundary = common;
   }
-  const Pos boundary = core_.Usable(std::min(common, follower.prompt_tokens - 1));
+  boundary = core_.Usable(boundary);
   return boundary >= core_.cache.options().min_hit_tokens ? boundary : 0;
 }
 

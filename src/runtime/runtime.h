@@ -2,7 +2,8 @@
 //
 // Implementations: src/llama (llama.cpp) and src/runtime/fake (deterministic, for tests).
 //
-// Threads: single-threaded; only the engine thread calls it. Errors: a failed Decode or Import leaves the
+// Threads: single-threaded; only the engine thread calls it, except info() and ResolveAdapters(), which read
+// what never changes after construction and may be called by any thread. Errors: a failed Decode or Import leaves the
 // lanes it touched in an unknown state; the caller clears them. No call aborts the process or throws.
 //
 // Blocks. A block holds the rows of n consecutive positions of one component. Its inner layout is

@@ -135,15 +135,13 @@ class Economy {
   }
 
   // Attention resumes at any token. Other memory resumes at the end of a known text exactly, and at
-  // a branch from the nearest snapshot before it: the spacing is one chunk, and a spacing point
-  // gives way to a better one less than half a chunk away.
+  // a branch from the last snapshot before it: at most one chunk is evaluated again.
   std::uint64_t AtMost(const std::vector<Token>& prompt) {
     const std::uint64_t needs = tree_.Needs(prompt);
     result_.ideal_tokens += needs;
     if (world_.cache.shape.AnyBoundary() || needs == 0) return needs;
     if (tree_.IsEnd(prompt, prompt.size() - needs)) return needs;
-    return std::min<std::uint64_t>(prompt.size(),
-                                   needs + world_.fake.chunk + world_.fake.chunk / 2);
+    return std::min<std::uint64_t>(prompt.size(), needs + world_.fake.chunk);
   }
 
   void Judge(const Asked& one) {
@@ -156,7 +154,8 @@ class Economy {
       result_.failure = wrong;
     } else if (prompt.evaluated_tokens > one.at_most) {
       result_.failure = fmt::format(
-          "request {} of {} tokens: {} evaluated, {} needed, {} allowed (hit {}, cached {}, known {})",
+          "request {} of {} tokens: {} evaluated, {} needed, {} allowed (hit {}, cached {}, known "
+          "{})",
           one.call->id.value, prompt.prompt_tokens, prompt.evaluated_tokens, one.ideal, one.at_most,
           engine::HitKindName(prompt.hit_kind), prompt.cached_tokens, prompt.first_different);
     }

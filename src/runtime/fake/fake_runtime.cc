@@ -57,6 +57,10 @@ RuntimeInfo MakeInfo(const FakeOptions& options, const StateLayout& layout) {
   info.shape.logits_bytes = options.vocab * sizeof(float);
   info.policy =
       layout.snapshot_bytes > 0 ? PayloadPolicy::kKvRecurrent : PayloadPolicy::kResidentKv;
+  if (!options.exact_exports) {
+    info.policy = PayloadPolicy::kOff;
+    info.policy_reason = "exports of this memory are not exact";
+  }
   info.lanes = options.lanes;
   info.context = options.context;
   info.chunk = options.chunk;

@@ -47,6 +47,7 @@ struct FakeOptions {
   std::uint32_t adapters = 2;  // loaded ones, indices [0, adapters)
   bool shape_noise = false;    // low bits depend on tokens and lanes a call, as real kernels' do
   bool can_copy = true;
+  bool exact_exports = true;  // false: a family that must be served with the cache off
   std::uint64_t weights_seed = 1;
 };
 
