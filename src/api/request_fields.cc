@@ -456,7 +456,7 @@ ApiStatus CheckTools(const Json& body) {
 }
 
 // Whether groups and classes of a regular expression are closed: what is not would be taken for "any text".
-bool IsClosedPattern(const std::string& pattern) {
+static bool IsClosedPattern(const std::string& pattern) {
   std::size_t groups = 0;
   bool in_class = false;
   for (std::size_t i = 0; i < pattern.size(); ++i) {

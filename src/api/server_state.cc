@@ -119,7 +119,10 @@ Status ServerState::InitTemplates() {
     params.reasoning_format = chat.reasoning_format;
     chat.tmpls = common_chat_templates_init(model.raw(), settings.chat_template);
     chat.allow_image = chat.allow_audio = chat.allow_video = false;
-    chat.enable_thinking = settings.jinja;
+    chat.enable_thinking = settings.jinja && settings.reasoning &&
+                           common_chat_templates_support_enable_thinking(chat.tmpls.get());
+    chat.chat_template_kwargs = settings.template_kwargs;
+    chat.reasoning_budget = settings.reasoning_budget;
     const auto caps = common_chat_templates_get_caps(chat.tmpls.get());
     const auto has = [&](const char* name) {
       const auto it = caps.find(name);
@@ -133,7 +136,7 @@ Status ServerState::InitTemplates() {
       }
     }
     // A template that cannot render a plain question is found out now and not by the first request.
-    common_chat_format_example(chat.tmpls.get(), chat.use_jinja, {});
+    common_chat_format_example(chat.tmpls.get(), chat.use_jinja, settings.template_kwargs);
     return {};
   });
   if (!done) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +36,9 @@ struct ServerSettings {
   bool jinja = true;
   std::string chat_template;        // overrides the model's; a Jinja text or the name of a built-in one
   std::string reasoning_format = "auto";
+  bool reasoning = true;            // false: thinking is switched off where the template can
+  std::int32_t reasoning_budget = -1;
+  std::map<std::string, std::string> template_kwargs;  // variable -> JSON value
   std::uint32_t max_choices = 64;   // most completions of one request; each takes a place in the queue
   std::int32_t n_predict = -1;      // default of max_tokens; -1: up to the context
   std::int32_t sse_ping_seconds = 30;

@@ -3,6 +3,8 @@
 
 #include <clocale>
 #include <cstdio>
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,6 +12,7 @@
 
 #include "api/http_server.h"
 #include "api/metrics.h"
+#include "api/request_fields.h"
 #include "api/request_log.h"
 #include "api/routes.h"
 #include "api/server_state.h"
@@ -103,6 +106,17 @@ CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeI
   return cache;
 }
 
+// Variables for the template, each as JSON text.
+Result<std::map<std::string, std::string>> TemplateVariables(const ServeOptions& options) {
+  std::map<std::string, std::string> variables;
+  if (options.reasoning != "auto") variables["enable_thinking"] = options.reasoning == "on" ? "true" : "false";
+  if (options.template_kwargs.empty()) return variables;
+  const auto parsed = api::ParseBody(options.template_kwargs);
+  if (!parsed) return Err(ErrorCode::kInvalidArgument, "--chat-template-kwargs: " + parsed.error().message);
+  for (const auto& [name, value] : parsed->items()) variables[name] = value.dump();
+  return variables;
+}
+
 api::ServerSettings SettingsOf(const ServeOptions& options) {
   api::ServerSettings settings;
   settings.model_path = options.model;
@@ -113,6 +127,8 @@ api::ServerSettings SettingsOf(const ServeOptions& options) {
   settings.jinja = options.jinja;
   settings.chat_template = options.chat_template;
   settings.reasoning_format = options.reasoning_format;
+  settings.reasoning = options.reasoning != "off";
+  settings.reasoning_budget = options.reasoning_budget;
   settings.max_choices = std::min<std::uint32_t>(options.max_queue, 128);
   settings.n_predict = options.sampling.n_predict;
   settings.sse_ping_seconds = options.sse_ping_seconds;
@@ -198,7 +214,9 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   engine.share_prefill = engine.share_prefill && engine.cache;
   loaded.engine = std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
-  SKIPPY_TRY(loaded.state, api::ServerState::Make(SettingsOf(options), *loaded.model, *loaded.runtime,
+  api::ServerSettings settings = SettingsOf(options);
+  SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));
+  SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), *loaded.model, *loaded.runtime,
                                                   *loaded.engine, loaded.clock));
   return {};
 }

@@ -207,6 +207,12 @@ void AddChatFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_option("--chat-template-file", raw.template_file, "file with a Jinja template")->group("Chat");
   app.add_option("--reasoning-format", options.reasoning_format, "how thinking is returned")
       ->check(CLI::IsMember({"auto", "none", "deepseek", "deepseek-legacy"}))->group("Chat");
+  app.add_option("--reasoning", options.reasoning, "on, off or auto (what the template supports)")
+      ->check(CLI::IsMember({"on", "off", "auto"}))->group("Chat");
+  app.add_option("--reasoning-budget", options.reasoning_budget, "most tokens of thinking; -1: no limit")
+      ->check(CLI::Range(-1.0, 2147483647.0))->group("Chat");
+  app.add_option("--chat-template-kwargs", options.template_kwargs, "JSON object of variables for the template")
+      ->group("Chat");
 }
 
 void AddSamplingFlags(CLI::App& app, ServeOptions& options, Raw& raw) {

@@ -55,6 +55,9 @@ struct ServeOptions {
   bool jinja = true;
   std::string chat_template;
   std::string reasoning_format = "auto";
+  std::string reasoning = "auto";      // on, off, auto
+  std::int32_t reasoning_budget = -1;
+  std::string template_kwargs;         // JSON object
 
   // sampling defaults of requests that say nothing; unset: llama.cpp's or the model's
   struct Sampling {
