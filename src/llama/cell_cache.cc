@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "llama/stream_copy.h"
+
 namespace skippy::llama {
 namespace {
 
@@ -177,6 +179,9 @@ void CellCache::Read(SeqId lane, PosRange positions, std::size_t prefix,
 }
 
 void CellCache::Write(SeqId lane, std::span<const RowSlice> slices, std::size_t prefix) {
+  if (slices.empty()) return;
+  const PosRange all{slices.front().positions.begin, slices.back().positions.end};
+  const StreamCopy copy(all.size() * row_bytes_);
   for (const Slab& slab : slabs_) {
     if (slab.host == nullptr) {
       WriteStaged(slab, lane, slices, prefix);
@@ -186,8 +191,8 @@ void CellCache::Write(SeqId lane, std::span<const RowSlice> slices, std::size_t 
       const std::byte* rows = slice.block.data() + (prefix + slab.prefix) * slice.block_rows +
                               slice.first_row * slab.row_bytes;
       for (const Run& run : Runs(slice.positions))
-        std::memcpy(slab.host + Offset(slab, lane, run.cell), rows + run.offset * slab.row_bytes,
-                    run.count * slab.row_bytes);
+        copy(slab.host + Offset(slab, lane, run.cell), rows + run.offset * slab.row_bytes,
+             run.count * slab.row_bytes);
     }
   }
 }
@@ -211,13 +216,14 @@ void CellCache::WriteStaged(const Slab& slab, SeqId lane, std::span<const RowSli
 
 void CellCache::Copy(SeqId from, SeqId to, PosRange positions) {
   const std::vector<Run> runs = Runs(positions);
+  const StreamCopy copy(positions.size() * row_bytes_);
   for (const Slab& slab : slabs_) {
     for (const Run& run : runs) {
       const std::size_t source = Offset(slab, from, run.cell);
       const std::size_t target = Offset(slab, to, run.cell);
       const std::size_t bytes = run.count * slab.row_bytes;
       if (slab.host != nullptr) {
-        std::memcpy(slab.host + target, slab.host + source, bytes);
+        copy(slab.host + target, slab.host + source, bytes);
         continue;
       }
       staging_.resize(bytes);
