@@ -114,7 +114,7 @@ def describe(arguments):
         "format": 1,
         "complete": False,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": ["bench/compare/run.py", *sys.argv[1:]],
+        "command": ["bench/compare/run.py", *(a.replace(os.path.expanduser("~"), "~") for a in sys.argv[1:])],
         "machine": machine.describe_machine(),
         "skippy": {"commit": machine.commit_of(os.path.dirname(os.path.abspath(__file__))),
                    "version": machine.version_of(arguments.skippy)},
