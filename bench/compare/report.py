@@ -22,7 +22,7 @@ def verdicts(run):
             yield name, _met(scenario["gate"]["met"])
         for key, row in _rows(scenario):
             yield f"{name}/{key}", row_verdict(row)
-            if "server_ms_target" in row:
+            if "server_ms_target" in row and not row["refused"]:
                 yield f"{name}/{key}/server", _met(row["server_ms"] <= row["server_ms_target"])
 
 

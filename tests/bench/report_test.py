@@ -32,7 +32,9 @@ class ReportTest(unittest.TestCase):
         self.assertIn("too noisy", report.as_terminal([run]))
 
     def test_time_inside_the_server_has_a_gate_of_its_own(self):
-        self.assertEqual(report.missed(a_run({"s": speed(3, server_ms=1.4, server_ms_target=1.0)})), ["s/row/server"])
+        slow = {"server_ms": 1.4, "server_ms_target": 1.0}
+        self.assertEqual(report.missed(a_run({"s": speed(3, **slow)})), ["s/row/server"])
+        self.assertEqual(report.missed(a_run({"s": speed(3, refused="too noisy", **slow)})), [])
 
     def test_synthetic_weights_and_interruption_are_marked(self):
         text = report.as_markdown([a_run({"s": speed(3)}, complete=False)])
