@@ -9,6 +9,8 @@ CMAKE_ARGS ?=
 
 .PHONY: help serve test build llama-server deps configure models quick bench clean
 
+.DEFAULT_GOAL := help
+
 help:
 	@echo "make serve         build, fetch a small model, serve it and show a cached second answer"
 	@echo "make test          build and run all tests"
@@ -48,7 +50,8 @@ quick: deps
 	cmake --build $(BUILD)-quick -j $(JOBS)
 	ctest --test-dir $(BUILD)-quick --output-on-failure
 
-bench: deps
+bench:
+	@tools/install_deps.sh libbenchmark-dev
 	cmake -S . -B $(BUILD)-bench -G Ninja -DSKIPPY_LLAMA=OFF -DSKIPPY_BENCH=ON -DSKIPPY_TESTS=OFF
 	cmake --build $(BUILD)-bench -j $(JOBS) --target cache_bench
 	$(BUILD)-bench/bench/micro/cache_bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the build and the tests need and that are missing. Asks nothing.
-# SKIPPY_NO_INSTALL=1 only checks.
+# Further package names may be given (the microbenchmarks want libbenchmark-dev). SKIPPY_NO_INSTALL=1 only checks.
 set -euo pipefail
 
 packages=(
@@ -8,6 +8,7 @@ packages=(
   python3 python3-pip python3-venv
   librust-blake3-dev libexpected-dev libfmt-dev libcli11-dev
   libgtest-dev libgmock-dev librapidcheck-dev
+  "$@"
 )
 
 missing=()
