@@ -41,6 +41,28 @@ TEST(GrammarGuardTest, RulesAndSizeAreLimited) {
   EXPECT_FALSE(CheckGrammarText(std::string("root ::= \"a\0b\"", 14)));
 }
 
+TEST(GrammarGuardTest, RulesThatBeginWithEachOtherAreCounted) {
+  EXPECT_TRUE(CheckLeftmostRules({}));
+  EXPECT_TRUE(CheckLeftmostRules({{1, 2}, {2}, {}}));
+  EXPECT_FALSE(CheckLeftmostRules({{1}, {2}, {0}})) << "left recursion";
+  EXPECT_FALSE(CheckLeftmostRules({{0}})) << "left recursion";
+  const auto ladder =
+      [](std::size_t steps) {  // each rule begins with the next one in two ways: 2^steps paths
+        LeftmostRules rules(steps + 1);
+        for (std::size_t i = 0; i < steps; ++i) rules[i] = {i + 1, i + 1};
+        return rules;
+      };
+  EXPECT_TRUE(CheckLeftmostRules(ladder(20)));
+  EXPECT_FALSE(CheckLeftmostRules(ladder(60)));
+  const auto chain = [](std::size_t steps) {
+    LeftmostRules rules(steps);
+    for (std::size_t i = 0; i + 1 < steps; ++i) rules[i] = {i + 1};
+    return rules;
+  };
+  EXPECT_TRUE(CheckLeftmostRules(chain(kMaxLeftmostDepth)));
+  EXPECT_FALSE(CheckLeftmostRules(chain(kMaxLeftmostDepth + 1)));
+}
+
 TEST(GrammarGuardTest, LlguidanceIsUnsupported) {
   const auto status = CheckGrammarText("%llguidance {}\nstart: /a/");
   ASSERT_FALSE(status);

@@ -98,7 +98,7 @@ Triggers MakeTriggers(const common_params_sampling& params) {
 Result<SamplerPtr> MakeGrammar(const llama_vocab* vocab, const common_params_sampling& params) {
   const std::string& text = common_grammar_value(params.grammar);
   if (text.empty()) return SamplerPtr();
-  SKIPPY_RETURN_IF_ERROR(CheckGrammarText(text));
+  SKIPPY_RETURN_IF_ERROR(CheckGrammar(text, vocab));
   ClearErrors();
   SamplerPtr grammar;
   if (params.grammar_lazy) {

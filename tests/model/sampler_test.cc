@@ -242,6 +242,9 @@ TEST_F(SamplerTest, BadGrammarsAreErrors) {
   std::string chain = "root ::= r0\n";
   for (int i = 0; i < 300000; ++i) chain += fmt::format("r{} ::= r{}\n", i, i + 1);
   EXPECT_EQ(code(chain), "invalid_argument") << "a chain of rules that exhausts the stack";
+  std::string ladder = "root ::= r0\n";
+  for (int i = 0; i < 60; ++i) ladder += fmt::format("r{} ::= r{} | r{} \"x\"\n", i, i + 1, i + 1);
+  EXPECT_EQ(code(ladder + "r60 ::= \"a\"\n"), "invalid_argument") << "a search of 2^60 paths";
   common_params_sampling params;
   params.grammar = UserGrammar("root ::= \"a\"");
   params.grammar_lazy = true;
