@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 
 #include "llama/log_hook.h"
 
@@ -175,6 +176,26 @@ Digest TokenizerDigest(const gguf_context* gguf) {
   return hasher.Finish();
 }
 
+// llama.cpp asserts that every token text is there once (it renames empty ones itself).
+Status CheckTokens(const std::string& path, const gguf_context* gguf) {
+  const std::int64_t id = gguf_find_key(gguf, "tokenizer.ggml.tokens");
+  if (id < 0) return {};
+  if (gguf_get_kv_type(gguf, id) != GGUF_TYPE_ARRAY ||
+      gguf_get_arr_type(gguf, id) != GGUF_TYPE_STRING)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}': tokenizer.ggml.tokens is not a list of strings", path));
+  std::unordered_set<std::string_view> seen;
+  seen.reserve(gguf_get_arr_n(gguf, id));
+  for (std::size_t i = 0; i < gguf_get_arr_n(gguf, id); ++i) {
+    const std::string_view text = gguf_get_arr_str(gguf, id, i);
+    if (!text.empty() && !seen.insert(text).second)
+      return Err(
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}': the vocabulary has the token '{}' twice (id {})", path, text, i));
+  }
+  return {};
+}
+
 Result<std::vector<std::string>> PartNames(const std::string& path, std::int64_t number,
                                            std::int64_t count) {
   if (number != 0)
@@ -201,6 +222,7 @@ Result<std::vector<std::string>> PartNames(const std::string& path, std::int64_t
 Result<GgufFacts> CheckGguf(const std::string& path) try {
   InitialiseBackend();
   SKIPPY_TRY(OpenedGguf first, OpenGguf(path));
+  SKIPPY_RETURN_IF_ERROR(CheckTokens(path, first.gguf.get()));
   GgufFacts facts;
   facts.files = {path};
   facts.bytes = first.file_bytes;

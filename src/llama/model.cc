@@ -42,6 +42,23 @@ Result<ModelPtr> LoadWeights(const ModelOptions& options) {
   return model;
 }
 
+// What llama.cpp asserts on when it tokenises for the first time.
+Status CheckVocabulary(const ModelOptions& options, const llama_vocab* vocab) {
+  if (llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_NONE) {
+    if (!options.need_tokenizer) return {};
+    return Err(ErrorCode::kUnsupported, fmt::format("'{}' has no tokenizer", options.path));
+  }
+  const bool bos_missing =
+      llama_vocab_get_add_bos(vocab) && llama_vocab_bos(vocab) == LLAMA_TOKEN_NULL;
+  const bool eos_missing =
+      llama_vocab_get_add_eos(vocab) && llama_vocab_eos(vocab) == LLAMA_TOKEN_NULL;
+  if (bos_missing || eos_missing)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' asks for a token at the {} of every text but does not name it",
+                           options.path, bos_missing ? "beginning" : "end"));
+  return {};
+}
+
 Result<Model::Adapter> LoadAdapter(llama_model* model, const std::string& path, float scale) {
   if (!std::isfinite(scale))
     return Err(ErrorCode::kInvalidArgument,
@@ -84,6 +101,7 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelOptions& options) try {
   auto content = digest.get();
   if (!loaded) return tl::unexpected<Error>(std::move(loaded).error());
   if (!content) return tl::unexpected<Error>(std::move(content).error());
+  SKIPPY_RETURN_IF_ERROR(CheckVocabulary(options, llama_model_get_vocab(loaded->get())));
   auto state = std::make_unique<State>();
   state->model = std::move(*loaded);
   state->architecture = facts.architecture;

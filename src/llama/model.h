@@ -21,6 +21,7 @@ struct ModelOptions {
   std::int32_t gpu_layers = -1;  // -1: all that fit (no effect in CPU builds)
   bool use_mmap = true;
   std::vector<std::pair<std::string, float>> adapters;  // LoRA file, default scale
+  bool need_tokenizer = true;  // refuse files without a vocabulary (layer packages have none)
 };
 
 // Immutable after loading; thread-safe for reading (tokenising included).

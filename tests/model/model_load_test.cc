@@ -97,6 +97,20 @@ TEST_F(ModelLoadTest, AnUnknownArchitectureIsQuotedFromLlamaCpp) {
                 "unknown model architecture: 'lxama'");
 }
 
+// llama.cpp asserts on it.
+TEST_F(ModelLoadTest, ATokenThatIsThereTwiceIsNamed) {
+  auto bytes = ReadBytes(Fixture("llama-tiny.gguf"));
+  // Two single-byte tokens that follow each other in the list: length 1 as a 64-bit number, then
+  // the byte.
+  const char first[] = "\1\0\0\0\0\0\0\0a";
+  const char second[] = "\1\0\0\0\0\0\0\0b";
+  const auto at = std::search(bytes.begin(), bytes.end(), second, second + 9);
+  ASSERT_NE(at, bytes.end());
+  std::memcpy(&*at, first, 9);
+  WriteBytes(folder_.Path("twice.gguf"), bytes);
+  ExpectRefused(folder_.Path("twice.gguf"), ErrorCode::kInvalidArgument, "has the token 'a' twice");
+}
+
 TEST_F(ModelLoadTest, AdaptersAndModelsAreNotMistakenForEachOther) {
   WriteLora(Fixture("llama-tiny.gguf"), folder_.Path("lora.gguf"), 1);
   ExpectRefused(folder_.Path("lora.gguf"), ErrorCode::kInvalidArgument,
