@@ -17,6 +17,7 @@ constexpr const char* kUsage =
     "\n"
     "  serve           serve a GGUF model over an OpenAI-compatible HTTP API\n"
     "  cache status    what a running server's prefix cache holds and has done\n"
+    "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"
     "\n"
     "skippy COMMAND --help tells the flags. Exit codes: 0 success, 1 not so, 2 bad usage or bad input.\n";
@@ -40,12 +41,13 @@ int Main(std::vector<std::string> arguments) {
   arguments.erase(arguments.begin());
   if (command == "serve") return Serve(std::move(arguments));
   if (command == "cache") return CacheCommand(std::move(arguments));
+  if (command == "fixtures") return FixturesCommand(std::move(arguments));
   if (command == "version" || command == "--version") return Version(arguments);
   if (command == "help" || command == "--help" || command == "-h") {
     std::printf("%s", kUsage);
     return 0;
   }
-  const auto nearest = NearestFlag(command, {"serve", "cache", "version", "help"});
+  const auto nearest = NearestFlag(command, {"serve", "cache", "fixtures", "version", "help"});
   std::fprintf(stderr, "skippy: unknown command '%s'%s\n\n%s", command.c_str(),
                nearest ? ("; did you mean " + *nearest + "?").c_str() : "", kUsage);
   return 2;
