@@ -15,13 +15,16 @@ struct llama_context;
 namespace skippy::llama {
 
 struct RuntimeOptions {
-  std::uint32_t context = 0;  // positions a lane; 0: the model's training length, capped at 8192
+  // Positions a lane, rounded up to 256 (info().context has the result); 0: the model's training
+  // length, capped at 8192.
+  std::uint32_t context = 0;
   std::uint32_t lanes = 1;
   std::uint32_t chunk = 256;        // most tokens of one prefill call; the grid
   std::uint32_t threads = 0;        // 0: number of physical cores
   std::uint32_t threads_batch = 0;  // 0: as threads
   bool flash_attention = true;
-  bool swa_full = false;  // keep full-size sliding-window caches (any position can be rewound to)
+  bool swa_full =
+      false;  // keep full-size sliding-window caches (a cut may go back to any row held)
   std::string type_k = "f16";  // ggml type names: f32, f16, bf16, q8_0, q4_0, ...
   std::string type_v = "f16";
 };

@@ -13,6 +13,8 @@ struct llama_token_data_array;
 
 namespace skippy::llama {
 
+// Sample() returns the same token until Accept(): the chain's random numbers advance once a step.
+// After a token that the grammar cannot take was accepted, every Sample() is an error.
 class LlamaSampler : public runtime::Sampler {
  public:
   // Candidates of the last Sample(), with probabilities, sorted if asked: for post-sampling
