@@ -30,8 +30,8 @@ ApiStatus ScanJson(std::string_view text, std::string_view what) {
       case '[':
         levels.push_back({c == '{', 0});
         if (levels.size() > kMaxNesting) {
-          return BadRequest(fmt::format("{} is nested deeper than {} levels (at byte {})", what,
-                                        kMaxNesting, i));
+          return BadRequest(
+              fmt::format("{} is nested deeper than {} levels (at byte {})", what, kMaxNesting, i));
         }
         break;
       case '}':
@@ -61,6 +61,19 @@ std::size_t BracketDepth(std::string_view text, char open, char close) {
     }
   }
   return deepest;
+}
+
+std::size_t LongestStretch(std::string_view text) {
+  std::size_t longest = 0;
+  std::size_t length = 0;
+  bool spaces = false;
+  for (const char c : text) {
+    const bool space = c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    length = space == spaces ? length + 1 : 1;
+    spaces = space;
+    longest = std::max(longest, length);
+  }
+  return longest;
 }
 
 }  // namespace skippy::api

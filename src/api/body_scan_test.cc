@@ -45,5 +45,12 @@ TEST(BracketDepth, CountsTheDeepestOpenGroups) {
   EXPECT_EQ(BracketDepth("))((", '(', ')'), 2U);
 }
 
+TEST(LongestStretch, CountsWordsAndGaps) {
+  EXPECT_EQ(LongestStretch(""), 0U);
+  EXPECT_EQ(LongestStretch("ab cde f"), 3U);
+  EXPECT_EQ(LongestStretch("a    b"), 4U);
+  EXPECT_EQ(LongestStretch(" \n\t "), 4U);
+}
+
 }  // namespace
 }  // namespace skippy::api

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/message_fields.h"
 #include "api/tool_prompt.h"
 #include "chat.h"
 #include "server-chat.h"
@@ -25,17 +26,21 @@ ApiResult<ToolChoice> ParseToolChoice(const Json& body) {
   const Json& choice = body.at("tool_choice");
   std::string word = choice.is_string() ? choice.get<std::string>() : StringOr(choice, "type");
   if (choice.is_object() && word == "function") {
-    // {"type": "function", "function": {"name": ...}} in chat, {"type": "function", "name": ...} in responses
-    ToolChoice named{Mode::kRequired, Has(choice, "function") ? StringOr(choice.at("function"), "name")
-                                                              : StringOr(choice, "name")};
-    if (named.name.empty()) return BadRequest("'tool_choice' of type function needs a function name");
+    // {"type": "function", "function": {"name": ...}} in chat, {"type": "function", "name": ...} in
+    // responses
+    ToolChoice named{Mode::kRequired, Has(choice, "function")
+                                          ? StringOr(choice.at("function"), "name")
+                                          : StringOr(choice, "name")};
+    if (named.name.empty())
+      return BadRequest("'tool_choice' of type function needs a function name");
     return named;
   }
   if (word == "auto") return ToolChoice{};
   if (word == "none") return ToolChoice{Mode::kNone, ""};
   if (word == "required" || word == "any") return ToolChoice{Mode::kRequired, ""};
   return BadRequest(
-      "'tool_choice' must be \"auto\", \"none\", \"required\" or {\"type\": \"function\", \"function\": "
+      "'tool_choice' must be \"auto\", \"none\", \"required\" or {\"type\": \"function\", "
+      "\"function\": "
       "{\"name\": ...}}");
 }
 
@@ -47,7 +52,8 @@ ApiResult<Json> OnlyTool(const Json& tools, const std::string& name) {
       return one;
     }
   }
-  return BadRequest(fmt::format("'tool_choice' names the function '{}', which is not in 'tools'", name));
+  return BadRequest(
+      fmt::format("'tool_choice' names the function '{}', which is not in 'tools'", name));
 }
 
 ApiResult<Json> Render(const ServerState& state, Json body) {
@@ -63,13 +69,15 @@ ApiResult<Json> RenderWithToolPrompt(const ServerState& state, Json body, const 
   return Guarded([&]() -> ApiResult<Json> {
     DescribeTools(body["messages"], tools);
     for (const char* key : {"tools", "tool_choice", "parallel_tool_calls"}) body.erase(key);
-    const bool formatted = Has(body, "response_format") || Has(body, "json_schema") || Has(body, "grammar");
+    const bool formatted =
+        Has(body, "response_format") || Has(body, "json_schema") || Has(body, "grammar");
     const bool required = mode == ToolChoice::Mode::kRequired;
     if (required) {
       for (const char* key : {"response_format", "json_schema", "grammar"}) body.erase(key);
     }
     API_TRY(Json rendered, Render(state, std::move(body)));
-    // The client's own output format and optional calls exclude each other; the format is the stricter wish.
+    // The client's own output format and optional calls exclude each other; the format is the
+    // stricter wish.
     if (mode == ToolChoice::Mode::kNone || (formatted && !required)) return rendered;
     const ToolGrammar built =
         BuildToolGrammar(callable, StringOr(rendered, "generation_prompt"), required);
@@ -79,8 +87,8 @@ ApiResult<Json> RenderWithToolPrompt(const ServerState& state, Json body, const 
     rendered["grammar_triggers"] = Json::array();
     if (!required) {
       rendered["grammar_triggers"].push_back(
-          server_grammar_trigger(
-              common_grammar_trigger{COMMON_GRAMMAR_TRIGGER_TYPE_WORD, built.trigger, LLAMA_TOKEN_NULL})
+          server_grammar_trigger(common_grammar_trigger{COMMON_GRAMMAR_TRIGGER_TYPE_WORD,
+                                                        built.trigger, LLAMA_TOKEN_NULL})
               .to_json());
     }
     rendered["chat_format"] = static_cast<int>(COMMON_CHAT_FORMAT_PEG_NATIVE);
@@ -100,9 +108,10 @@ ApiStatus CarryTextFormat(const Json& responses_body, Json& chat_body) {
   if (!format.is_object()) return BadRequest("'text.format' must be an object");
   const std::string type = StringOr(format, "type");
   if (type == "json_schema") {
-    if (!Has(format, "schema")) return BadRequest("'text.format' of type json_schema needs 'schema'");
-    chat_body["response_format"] = Json{
-        {"type", "json_schema"}, {"json_schema", Json{{"schema", format.at("schema")}}}};
+    if (!Has(format, "schema"))
+      return BadRequest("'text.format' of type json_schema needs 'schema'");
+    chat_body["response_format"] =
+        Json{{"type", "json_schema"}, {"json_schema", Json{{"schema", format.at("schema")}}}};
   } else if (type == "json_object") {
     chat_body["response_format"] = Json{{"type", "json_object"}};
   } else if (type != "text") {
@@ -151,7 +160,8 @@ ApiStatus CheckMessagesApi(const Json& body) {
   }
   if (Has(body, "tools")) {
     for (const Json& tool : body.at("tools")) {
-      if (StringOr(tool, "name").empty()) return BadRequest("each of 'tools' needs a string 'name'");
+      if (StringOr(tool, "name").empty())
+        return BadRequest("each of 'tools' needs a string 'name'");
     }
   }
   return {};
@@ -169,16 +179,17 @@ ApiResult<Json> FromMessages(const Json& body) {
       const Json& choice = body.at("tool_choice");
       const std::string type = StringOr(choice, "type");
       if (type == "tool") {
-        chat["tool_choice"] = Json{{"type", "function"},
-                                   {"function", Json{{"name", StringOr(choice, "name")}}}};
+        chat["tool_choice"] =
+            Json{{"type", "function"}, {"function", Json{{"name", StringOr(choice, "name")}}}};
       } else if (type == "none") {
         chat["tool_choice"] = "none";
       } else if (type != "auto" && type != "any") {
         return BadRequest("'tool_choice.type' must be auto, any, tool or none");
       }
     }
-    for (const char* key : {"model", "cache_prompt", "cache_salt", "seed", "lora", "id_slot", "min_p",
-                            "timings_per_token", "return_progress", "n_cache_reuse", "grammar"}) {
+    for (const char* key :
+         {"model", "cache_prompt", "cache_salt", "seed", "lora", "id_slot", "min_p",
+          "timings_per_token", "return_progress", "n_cache_reuse", "grammar"}) {
       if (Has(body, key)) chat[key] = body.at(key);
     }
     return chat;
@@ -216,7 +227,8 @@ ApiResult<Json> ApplyTemplate(const ServerState& state, Json body) {
   API_TRY(const ToolChoice choice, ParseToolChoice(body));
   const bool has_tools = Has(body, "tools") && !body.at("tools").empty();
   if (!has_tools) {
-    if (choice.mode == ToolChoice::Mode::kRequired) return BadRequest("'tool_choice' asks for a call, but there are no 'tools'");
+    if (choice.mode == ToolChoice::Mode::kRequired)
+      return BadRequest("'tool_choice' asks for a call, but there are no 'tools'");
     for (const char* key : {"tools", "tool_choice"}) body.erase(key);
     return Render(state, std::move(body));
   }
@@ -237,8 +249,8 @@ ApiResult<Json> ApplyTemplate(const ServerState& state, Json body) {
   API_TRY(Json rendered, Render(state, body));
   if (choice.mode != ToolChoice::Mode::kRequired) return rendered;
   if (!choice.name.empty()) {
-    // Grammar and parser from the one function, the prompt from all of them: the text that the model sees
-    // does not depend on which call is forced, so the cached prefix stays.
+    // Grammar and parser from the one function, the prompt from all of them: the text that the
+    // model sees does not depend on which call is forced, so the cached prefix stays.
     const std::string prompt = rendered.at("prompt").get<std::string>();
     body["tools"] = callable;
     API_TRY(rendered, Render(state, body));

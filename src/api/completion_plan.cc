@@ -18,11 +18,11 @@ bool IsTokenId(const Json& value, std::int64_t vocab) {
   return id >= 0 && id < static_cast<double>(vocab);
 }
 
-// A text so long that even tokens of the greatest length would not fit is refused before it is tokenized:
-// some tokenizers take time and stack in proportion.
+// A text so long that even tokens of the greatest length would not fit is refused before it is
+// tokenized: some tokenizers take time and stack in proportion.
 ApiStatus CheckTextLength(const ServerState& state, const std::string& text) {
   const std::size_t least_tokens = text.size() / state.longest_piece;
-  if (least_tokens < state.info.context) return {};
+  if (least_tokens < state.info.context) return CheckText(text, "prompt");
   return tl::unexpected<ApiError>(
       ContextExceeded(static_cast<std::uint32_t>(std::min<std::size_t>(least_tokens, UINT32_MAX)),
                       state.info.context));
@@ -32,9 +32,11 @@ ApiStatus CheckElement(const ServerState& state, const Json& element) {
   if (element.is_string()) return CheckTextLength(state, element.get<std::string>());
   if (IsTokenId(element, state.info.vocab)) return {};
   if (element.is_number()) {
-    return BadRequest(fmt::format("'prompt' holds a token id outside 0 to {}", state.info.vocab - 1));
+    return BadRequest(
+        fmt::format("'prompt' holds a token id outside 0 to {}", state.info.vocab - 1));
   }
-  return BadRequest("'prompt' must be a string, an array of token ids and strings, or an array of these");
+  return BadRequest(
+      "'prompt' must be a string, an array of token ids and strings, or an array of these");
 }
 
 // One prompt: a string, an array of ids and strings, or {"prompt_string": ...}.
@@ -65,13 +67,16 @@ bool IsListOfPrompts(const Json& prompt) {
   return nested || !numbers;  // strings only are several prompts, strings and numbers mixed are one
 }
 
-std::vector<Pos> MessageStarts(const ServerState& state, const Json& data, const std::vector<Token>& tokens) {
+std::vector<Pos> MessageStarts(const ServerState& state, const Json& data,
+                               const std::vector<Token>& tokens) {
   if (!Has(data, "message_delimiters")) return {};
-  common_chat_msg_delimiters delimiters = common_chat_msg_delimiters_parse(data.at("message_delimiters"));
+  common_chat_msg_delimiters delimiters =
+      common_chat_msg_delimiters_parse(data.at("message_delimiters"));
   delimiters.tokenize(state.vocab);
   std::erase_if(delimiters.delimiters, [](const auto& d) { return d.tokens.empty(); });
   std::vector<Pos> starts;
-  for (const common_chat_msg_span& span : server_tokens(tokens, false).find_message_spans(delimiters).spans) {
+  for (const common_chat_msg_span& span :
+       server_tokens(tokens, false).find_message_spans(delimiters).spans) {
     if (span.pos > 0) starts.push_back(static_cast<Pos>(span.pos));
   }
   return starts;
@@ -85,7 +90,8 @@ ApiResult<OptionalAdapters> RequestedAdapters(const ServerState& state, const Js
   for (const Json& entry : data.at("lora")) {
     const double id = entry.at("id").get<double>();
     if (id < 0 || id >= static_cast<double>(scales.size())) {
-      return BadRequest(fmt::format("'lora' names adapter {:.0f}; {} adapter(s) are loaded", id, scales.size()));
+      return BadRequest(
+          fmt::format("'lora' names adapter {:.0f}; {} adapter(s) are loaded", id, scales.size()));
     }
     scales[static_cast<std::size_t>(id)] = entry.at("scale").get<float>();
   }
@@ -130,14 +136,14 @@ ApiResult<task_params> ParseParams(const ServerState& state, const Json& data) {
 
 }  // namespace
 
-ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& state, const Json& data,
-                                                           bool add_special) {
+ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& state,
+                                                           const Json& data, bool add_special) {
   if (!Has(data, "prompt")) return BadRequest("'prompt' is required");
   const Json& prompt = data.at("prompt");
   if (IsListOfPrompts(prompt)) {
     if (prompt.size() > state.settings.max_choices) {
-      return BadRequest(fmt::format("'prompt' has {} prompts; at most {} are served at once", prompt.size(),
-                                    state.settings.max_choices));
+      return BadRequest(fmt::format("'prompt' has {} prompts; at most {} are served at once",
+                                    prompt.size(), state.settings.max_choices));
     }
     for (const Json& one : prompt) API_RETURN_IF_ERROR(CheckOnePrompt(state, one));
   } else {
@@ -158,7 +164,8 @@ ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& st
   });
 }
 
-ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type) {
+ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data,
+                                   task_response_type type) {
   CompletionPlan plan;
   API_RETURN_IF_ERROR(Guarded([&] { return CheckSamplers(data); }));
   API_TRY(plan.params, ParseParams(state, data));
@@ -167,8 +174,9 @@ ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, t
   plan.choices = static_cast<std::uint32_t>(std::max(1, plan.params.n_cmpl));
   const std::size_t requests = prompts.size() * plan.choices;
   if (requests > state.settings.max_choices) {
-    return BadRequest(fmt::format("the request asks for {} completions; at most {} are served at once",
-                                  requests, state.settings.max_choices));
+    return BadRequest(
+        fmt::format("the request asks for {} completions; at most {} are served at once", requests,
+                    state.settings.max_choices));
   }
   for (std::vector<Token>& tokens : prompts) {
     std::vector<Pos> starts = MessageStarts(state, data, tokens);

@@ -20,20 +20,23 @@ struct PromptPlan {
 
 struct CompletionPlan {
   std::vector<PromptPlan> prompts;
-  std::uint32_t choices = 1;               // completions of each prompt
+  std::uint32_t choices = 1;  // completions of each prompt
   task_params params;
-  std::optional<ServerState::Adapters> adapters;  // none: the server's defaults at the time of the run
-  std::string cache_salt;                  // as the client gave it
-  bool top_logprobs = true;                // false: only the sampled token's own probability was asked for
+  std::optional<ServerState::Adapters>
+      adapters;              // none: the server's defaults at the time of the run
+  std::string cache_salt;    // as the client gave it
+  bool top_logprobs = true;  // false: only the sampled token's own probability was asked for
 };
 
-// Checks and tokenizes the prompt(s) under "prompt": a string, token ids, a mix, or a list of these. Special
-// tokens in the text are parsed as such. 400: wrong shape, ids outside the vocabulary, empty, over the context.
-ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& state, const Json& data,
-                                                           bool add_special);
+// Checks and tokenizes the prompt(s) under "prompt": a string, token ids, a mix, or a list of
+// these. Special tokens in the text are parsed as such. 400: wrong shape, ids outside the
+// vocabulary, empty, over the context.
+ApiResult<std::vector<std::vector<Token>>> TokenizePrompts(const ServerState& state,
+                                                           const Json& data, bool add_special);
 
-// `data` is the body of a native or OpenAI completion request after CheckFields, or what ApplyTemplate made
-// of a chat. The plan depends on nothing else.
-ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data, task_response_type type);
+// `data` is the body of a native or OpenAI completion request after CheckFields, or what
+// ApplyTemplate made of a chat. The plan depends on nothing else.
+ApiResult<CompletionPlan> MakePlan(const ServerState& state, const Json& data,
+                                   task_response_type type);
 
 }  // namespace skippy::api

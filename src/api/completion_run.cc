@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPoll{50};
 
-// The requests of one HTTP request on their way through the engine. Destroying it cancels what still runs.
+// The requests of one HTTP request on their way through the engine. Destroying it cancels what
+// still runs.
 class Run {
  public:
   Run(ServerState& state, CompletionPlan plan, const HttpRequest& request)
@@ -39,8 +40,8 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   ApiStatus Start(const RunOptions& options);
-  // The next event of any choice. No value: the client has gone. `begun`: the stream's headers are out, so
-  // that a long silence gives a kPing.
+  // The next event of any choice. No value: the client has gone. `begun`: the stream's headers are
+  // out, so that a long silence gives a kPing.
   std::optional<SinkEvent> Wait(bool begun);
   // An event in the form that goes out (null: nothing to send); final ones are counted.
   Json Format(SinkEvent& event);
@@ -51,8 +52,10 @@ class Run {
   const task_params& params() const { return plan_.params; }
   const Usage& usage() const { return usage_; }
   Dialect dialect() const {
-    return plan_.params.res_type == TASK_RESPONSE_TYPE_ANTHROPIC ? Dialect::kAnthropic : Dialect::kOpenAi;
+    return plan_.params.res_type == TASK_RESPONSE_TYPE_ANTHROPIC ? Dialect::kAnthropic
+                                                                 : Dialect::kOpenAi;
   }
+
  private:
   bool SilentForLong() const;
   ApiStatus Submit(std::size_t prompt, std::uint32_t choice, const RunOptions& options);
@@ -85,15 +88,24 @@ ApiStatus Run::Submit(std::size_t prompt_index, std::uint32_t choice, const RunO
   if (!sampler) return tl::unexpected<ApiError>(FromError(sampler.error()));
   (*sampler)->AcceptPrompt(prompt.tokens);
 
-  SinkOptions sink{.vocab = state_.vocab, .clock = &state_.clock, .params = params, .choice = index,
-                   .prompt_tokens = prompt_tokens, .room = room, .prompt_text = {},
-                   .sampler = sampler->get(), .mailbox = mailbox_,
+  SinkOptions sink{.vocab = state_.vocab,
+                   .clock = &state_.clock,
+                   .params = params,
+                   .choice = index,
+                   .prompt_tokens = prompt_tokens,
+                   .room = room,
+                   .prompt_text = {},
+                   .sampler = sampler->get(),
+                   .mailbox = mailbox_,
                    .on_finish = {}};
   if (params.res_type == TASK_RESPONSE_TYPE_NONE || params.verbose) {
     sink.prompt_text = tokens_to_str(state_.vocab, prompt.tokens);
   }
-  RequestFacts facts{.id = params.oaicompat_cmpl_id, .endpoint = options.endpoint,
-                     .tenant = tenant_.substr(0, 12), .choice = index, .stream = params.stream};
+  RequestFacts facts{.id = params.oaicompat_cmpl_id,
+                     .endpoint = options.endpoint,
+                     .tenant = tenant_.substr(0, 12),
+                     .choice = index,
+                     .stream = params.stream};
   sink.on_finish = [telemetry = &state_.telemetry, log = options.log,
                     facts = std::move(facts)](const engine::GenerationReport& report) {
     telemetry->Record(report);
@@ -107,14 +119,14 @@ ApiStatus Run::Submit(std::size_t prompt_index, std::uint32_t choice, const RunO
   request.adapters = adapters_;
   request.use_cache = params.cache_prompt;
   request.allow_decoded_result = params.cache_prompt;
-  request.max_tokens = params.n_predict < 0
-                           ? room
-                           : std::min(room, static_cast<std::uint32_t>(params.n_predict));
+  request.max_tokens =
+      params.n_predict < 0 ? room : std::min(room, static_cast<std::uint32_t>(params.n_predict));
   request.sampler = std::move(*sampler);
   request.sink = std::make_shared<CompletionSink>(std::move(sink));
   auto id = state_.engine.Submit(std::move(request));
   if (!id) {
-    if (state_.stopping) return tl::unexpected<ApiError>(Unavailable("the server is shutting down"));
+    if (state_.stopping)
+      return tl::unexpected<ApiError>(Unavailable("the server is shutting down"));
     return tl::unexpected<ApiError>(FromError(id.error()));
   }
   ids_.push_back(*id);
@@ -163,8 +175,8 @@ void Run::Count(const SinkEvent& event) {
   if (event.choice % plan_.choices == 0) usage_.cached_tokens += event.report.prompt.cached_tokens;
 }
 
-// Answers that do not parse as the template's format (cut off by max_tokens, or a model that went its own
-// way) are given out as the text they are.
+// Answers that do not parse as the template's format (cut off by max_tokens, or a model that went
+// its own way) are given out as the text they are.
 void Run::Update(SinkEvent& event) {
   task_result_state& text = texts_[event.choice];
   try {
@@ -192,7 +204,8 @@ Json Run::Format(SinkEvent& event) {
   Json out = event.result->to_json();
   last_sent_ = state_.clock.Now();
   if (!plan_.top_logprobs) DropTopLogprobs(out);
-  FixTimings(out);
+  const auto* partial = dynamic_cast<server_task_result_cmpl_partial*>(event.result.get());
+  if (partial == nullptr || !partial->is_progress) FixTimings(out);
   if (event.kind != SinkEvent::Kind::kFinal) return out;
   if (size() > 1 && params().stream) out = WithSharedUsage(out, usage_, done());
   AddCacheReport(out, event.report.prompt);
@@ -218,8 +231,10 @@ HttpResponse RunWhole(Run& run) {
   std::vector<Json> answers(run.size());
   while (!run.done()) {
     std::optional<SinkEvent> event = run.Wait(false);
-    if (!event) return ErrorResponse({499, "client_closed_request", "the client has gone"}, run.dialect());
-    if (event->kind == SinkEvent::Kind::kFailed) return ErrorResponse(run.FailureOf(*event), run.dialect());
+    if (!event)
+      return ErrorResponse({499, "client_closed_request", "the client has gone"}, run.dialect());
+    if (event->kind == SinkEvent::Kind::kFailed)
+      return ErrorResponse(run.FailureOf(*event), run.dialect());
     if (event->kind == SinkEvent::Kind::kFinal) answers[event->choice] = run.Format(*event);
   }
   if (answers.size() == 1) return JsonResponse(answers.front());
@@ -251,8 +266,10 @@ bool NextEvents(Run& run, std::optional<SinkEvent>& first, std::string& out) {
 
 HttpResponse RunStream(const std::shared_ptr<Run>& run) {
   std::optional<SinkEvent> first = run->Wait(false);
-  if (!first) return ErrorResponse({499, "client_closed_request", "the client has gone"}, run->dialect());
-  if (first->kind == SinkEvent::Kind::kFailed) return ErrorResponse(run->FailureOf(*first), run->dialect());
+  if (!first)
+    return ErrorResponse({499, "client_closed_request", "the client has gone"}, run->dialect());
+  if (first->kind == SinkEvent::Kind::kFailed)
+    return ErrorResponse(run->FailureOf(*first), run->dialect());
   HttpResponse response;
   response.content_type = "text/event-stream";
   response.headers.emplace_back("Cache-Control", "no-cache");
@@ -274,11 +291,12 @@ HttpResponse RunCompletion(ServerState& state, CompletionPlan plan, const HttpRe
   const bool stream = plan.params.stream;
   auto run = std::make_shared<Run>(state, std::move(plan), request);
   if (const ApiStatus started = run->Start(options); !started) {
+    if (options.log != nullptr)
+      options.log->Append(RejectedLine(options.endpoint, started.error()));
     return ErrorResponse(started.error(), run->dialect());
   }
-  const auto response = Guarded([&]() -> ApiResult<HttpResponse> {
-    return stream ? RunStream(run) : RunWhole(*run);
-  });
+  const auto response = Guarded(
+      [&]() -> ApiResult<HttpResponse> { return stream ? RunStream(run) : RunWhole(*run); });
   return response ? *response : ErrorResponse(response.error(), run->dialect());
 }
 

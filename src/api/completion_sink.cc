@@ -25,7 +25,8 @@ server_slot_stats StatsOf(const engine::GenerationReport& report) {
   stats.n_gen = report.generated_tokens;
   stats.t_start = 1;  // any time but 0, which means "never started"
   stats.t_prompt_last = stats.t_start + Micros(report.prompt.prompt_ms);
-  if (report.generated_tokens > 0) stats.t_gen_last = stats.t_prompt_last + Micros(report.decode_ms);
+  if (report.generated_tokens > 0)
+    stats.t_gen_last = stats.t_prompt_last + Micros(report.decode_ms);
   return stats;
 }
 
@@ -58,17 +59,20 @@ bool CompletionSink::GuardNesting(const std::string& piece) {
   return nesting_ <= kMaxAnswerNesting;
 }
 
-void CompletionSink::AddProbabilities(completion_token_output& output, std::span<const float> logits) {
+void CompletionSink::AddProbabilities(completion_token_output& output,
+                                      std::span<const float> logits) {
   const auto wanted = static_cast<std::size_t>(std::max(0, options_.params.sampling.n_probs));
   if (wanted == 0) return;
   const auto add = [&](Token token, float probability) {
-    output.probs.push_back({token, common_token_to_piece(options_.vocab, token, false), probability});
+    output.probs.push_back(
+        {token, common_token_to_piece(options_.vocab, token, false), probability});
   };
   if (options_.params.post_sampling_probs && options_.sampler != nullptr) {
     const llama_token_data_array& candidates = options_.sampler->Candidates(true);
     for (std::size_t i = 0; i < candidates.size; ++i) {
       if (candidates.data[i].id == output.tok) output.prob = candidates.data[i].p;
-      // Samplers cut candidates by leaving them out or by a probability of 0; both read the same here.
+      // Samplers cut candidates by leaving them out or by a probability of 0; both read the same
+      // here.
       if (i < wanted && candidates.data[i].p > 0) add(candidates.data[i].id, candidates.data[i].p);
     }
     return;
@@ -95,7 +99,8 @@ engine::GenerationSink::Next CompletionSink::OnToken(Token token, std::span<cons
     stop_ = STOP_TYPE_EOS;
   } else if (step.stopped) {
     stop_ = STOP_TYPE_WORD;
-  } else if (text_.IndentedTooLittle(static_cast<std::size_t>(std::max(0, options_.params.n_indent)))) {
+  } else if (text_.IndentedTooLittle(
+                 static_cast<std::size_t>(std::max(0, options_.params.n_indent)))) {
     stop_ = STOP_TYPE_LIMIT;
   } else if (!GuardNesting(piece)) {
     stop_ = STOP_TYPE_LIMIT;
@@ -106,7 +111,8 @@ engine::GenerationSink::Next CompletionSink::OnToken(Token token, std::span<cons
   }
 
   output.text_to_send = piece;
-  if (options_.params.sampling.n_probs > 0 && !options_.params.stream) probabilities_.push_back(output);
+  if (options_.params.sampling.n_probs > 0 && !options_.params.stream)
+    probabilities_.push_back(output);
   if (options_.params.stream && (step.complete || generated_ == 1)) {
     completion_token_output sent = std::move(output);
     sent.text_to_send = step.send;
@@ -116,11 +122,19 @@ engine::GenerationSink::Next CompletionSink::OnToken(Token token, std::span<cons
 }
 
 server_slot_stats CompletionSink::RunningStats() const {
+  const auto milliseconds = [](Tick from, Tick to) {
+    return static_cast<double>(to.value - from.value) / 1000;
+  };
   engine::GenerationReport report;
   report.prompt = prompt_;
-  report.prompt.prompt_ms = static_cast<double>(first_token_.value - admitted_.value) / 1000;
+  // Until the first token is there the prompt is still being evaluated; before its first chunk no
+  // time counts.
+  const Tick prompt_end = generated_ > 0 ? first_token_ : options_.clock->Now();
+  if (generated_ > 0 || prompt_.evaluated_tokens > 0) {
+    report.prompt.prompt_ms = milliseconds(admitted_, prompt_end);
+  }
   report.generated_tokens = generated_;
-  report.decode_ms = static_cast<double>(last_token_.value - first_token_.value) / 1000;
+  report.decode_ms = generated_ > 0 ? milliseconds(first_token_, last_token_) : 0;
   return StatsOf(report);
 }
 
@@ -152,7 +166,7 @@ void CompletionSink::SendPartial(const completion_token_output& output, bool is_
     partial->prob_output = output;
     if (!is_progress) partial->prob_output.text_to_send = Piece(output.tok);
   }
-  if (params.timings_per_token && !is_progress) partial->stats = RunningStats();
+  if (params.timings_per_token) partial->stats = RunningStats();
   options_.mailbox->Push(
       {.kind = SinkEvent::Kind::kPartial, .choice = options_.choice, .result = std::move(partial)});
 }
@@ -169,8 +183,8 @@ void CompletionSink::OnFinish(const engine::GenerationReport& report) {
   }
   if (stop_ == STOP_TYPE_NONE) stop_ = STOP_TYPE_LIMIT;
   if (options_.params.stream) {
-    // Text held back as a possible stop string turned out to be text. And the event APIs announce the
-    // message with its first part, so there is one even when nothing was generated.
+    // Text held back as a possible stop string turned out to be text. And the event APIs announce
+    // the message with its first part, so there is one even when nothing was generated.
     completion_token_output rest;
     rest.tok = LLAMA_TOKEN_NULL;
     rest.text_to_send = stop_ == STOP_TYPE_WORD ? std::string() : text_.Flush();

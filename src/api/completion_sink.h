@@ -1,7 +1,8 @@
-// One answer on the engine thread: tokens become text, stop conditions are found, probabilities computed,
-// and results in llama-server's form go to the request's mailbox.
+// One answer on the engine thread: tokens become text, stop conditions are found, probabilities
+// computed, and results in llama-server's form go to the request's mailbox.
 //
-// Threads: constructed on the HTTP thread, then called by the engine thread only, but for Cancelled().
+// Threads: constructed on the HTTP thread, then called by the engine thread only, but for
+// Cancelled().
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,12 @@ struct SinkOptions {
   task_params params;
   std::size_t choice = 0;
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t room = 0;             // tokens that fit behind the prompt
-  std::string prompt_text;            // echoed by the native API
+  std::uint32_t room = 0;                  // tokens that fit behind the prompt
+  std::string prompt_text;                 // echoed by the native API
   llama::LlamaSampler* sampler = nullptr;  // owned by the engine's request, alive between calls
   std::shared_ptr<Mailbox> mailbox;
-  std::function<void(const engine::GenerationReport&)> on_finish;  // counters and logs; must be quick
+  std::function<void(const engine::GenerationReport&)>
+      on_finish;  // counters and logs; must be quick
 };
 
 class CompletionSink final : public engine::GenerationSink {
@@ -45,7 +47,8 @@ class CompletionSink final : public engine::GenerationSink {
   void AddProbabilities(completion_token_output& output, std::span<const float> logits);
   std::string Piece(Token token) const;
   bool GuardNesting(const std::string& piece);
-  void SendPartial(const completion_token_output& output, bool is_progress, std::uint32_t processed);
+  void SendPartial(const completion_token_output& output, bool is_progress,
+                   std::uint32_t processed);
   void SendFinal(const engine::GenerationReport& report);
   server_slot_stats RunningStats() const;
 

@@ -103,8 +103,7 @@ ApiError FromError(const Error& error) {
     case ErrorCode::kUnavailable:
     case ErrorCode::kResourceExhausted:
       return ApiError{.status = 429, .type = "rate_limit_error", .message = error.message};
-    case ErrorCode::kCancelled:
-      return Unavailable(error.message);
+    case ErrorCode::kCancelled: return Unavailable(error.message);
     case ErrorCode::kCorruption:
     case ErrorCode::kInternal: break;
   }
@@ -117,7 +116,8 @@ ApiError FromStatus(int status) {
     case 401: return {401, "authentication_error", "Invalid API Key"};
     case 404: return {404, "not_found_error", "no such path on this server"};
     case 405: return {405, "invalid_request_error", "this path does not take this method"};
-    case 413: return {413, "invalid_request_error", "the request body is larger than this server accepts"};
+    case 413:
+      return {413, "invalid_request_error", "the request body is larger than this server accepts"};
     case 414: return {414, "invalid_request_error", "the URL is too long"};
     case 415: return {415, "invalid_request_error", "this content encoding is not supported"};
     case 431: return {431, "invalid_request_error", "the request headers are too large"};

@@ -1,4 +1,5 @@
-// Errors as clients see them: an HTTP status and a JSON body in the form of the API that was called.
+// Errors as clients see them: an HTTP status and a JSON body in the form of the API that was
+// called.
 //
 // Values only; no exception crosses a handler (docs/decisions/0001). Immutable.
 #pragma once
@@ -45,8 +46,8 @@ std::string ErrorBody(const ApiError& error, Dialect dialect);
 // The same as a server-sent event, for errors after the stream began.
 std::string ErrorEvent(const ApiError& error, Dialect dialect);
 
-// Runs `f`, which may call throwing code of llama.cpp, and turns an exception into a 400: what throws there
-// is the parsing of the client's input. Out of memory is a 500.
+// Runs `f`, which may call throwing code of llama.cpp, and turns an exception into a 400: what
+// throws there is the parsing of the client's input. Out of memory is a 500.
 template <class F>
 auto Guarded(F&& f) -> decltype(f());
 tl::unexpected<ApiError> FromException();
@@ -60,16 +61,16 @@ auto Guarded(F&& f) -> decltype(f()) {
   }
 }
 
-#define API_TRY(declaration, expression)                                           \
-  auto SKIPPY_CONCAT(api_try_, __LINE__) = (expression);                           \
-  if (!SKIPPY_CONCAT(api_try_, __LINE__))                                          \
-    return tl::unexpected<::skippy::api::ApiError>(                                \
-        std::move(SKIPPY_CONCAT(api_try_, __LINE__)).error());                     \
+#define API_TRY(declaration, expression)                       \
+  auto SKIPPY_CONCAT(api_try_, __LINE__) = (expression);       \
+  if (!SKIPPY_CONCAT(api_try_, __LINE__))                      \
+    return tl::unexpected<::skippy::api::ApiError>(            \
+        std::move(SKIPPY_CONCAT(api_try_, __LINE__)).error()); \
   declaration = std::move(*SKIPPY_CONCAT(api_try_, __LINE__))
 
-#define API_RETURN_IF_ERROR(expression)                                            \
-  do {                                                                             \
-    if (auto api_status = (expression); !api_status)                               \
+#define API_RETURN_IF_ERROR(expression)                                              \
+  do {                                                                               \
+    if (auto api_status = (expression); !api_status)                                 \
       return tl::unexpected<::skippy::api::ApiError>(std::move(api_status).error()); \
   } while (false)
 

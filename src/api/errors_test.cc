@@ -22,7 +22,8 @@ TEST(ErrorBody, HasTheFormOfEachApi) {
 }
 
 TEST(ErrorBody, PromptsOverTheContextTellBothNumbers) {
-  const common_json body = common_json::parse(ErrorBody(ContextExceeded(900, 512), Dialect::kOpenAi));
+  const common_json body =
+      common_json::parse(ErrorBody(ContextExceeded(900, 512), Dialect::kOpenAi));
   EXPECT_EQ(body.at("error").at("type").get<std::string>(), "exceed_context_size_error");
   EXPECT_EQ(body.at("error").at("n_prompt_tokens").get<int>(), 900);
   EXPECT_EQ(body.at("error").at("n_ctx").get<int>(), 512);

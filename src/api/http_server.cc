@@ -23,7 +23,8 @@ Dialect DialectOf(std::string_view path) {
   return path.starts_with("/v1/messages") ? Dialect::kAnthropic : Dialect::kOpenAi;
 }
 
-// `pattern` is a path in which one last segment may be a ":name" that stands for anything but a slash.
+// `pattern` is a path in which one last segment may be a ":name" that stands for anything but a
+// slash.
 bool PathMatches(std::string_view pattern, std::string_view path) {
   const std::size_t colon = pattern.find("/:");
   if (colon == std::string_view::npos) return pattern == path;
@@ -64,15 +65,14 @@ void Send(HttpResponse response, httplib::Response& to) {
     to.set_content(std::move(response.body), response.content_type);
     return;
   }
-  to.set_chunked_content_provider(
-      response.content_type,
-      [next = std::move(response.next)](std::size_t, httplib::DataSink& sink) {
-        std::string bytes;
-        const bool more = next(bytes);
-        if (!bytes.empty() && !sink.write(bytes.data(), bytes.size())) return false;
-        if (!more) sink.done();
-        return true;
-      });
+  to.set_chunked_content_provider(response.content_type, [next = std::move(response.next)](
+                                                             std::size_t, httplib::DataSink& sink) {
+    std::string bytes;
+    const bool more = next(bytes);
+    if (!bytes.empty() && !sink.write(bytes.data(), bytes.size())) return false;
+    if (!more) sink.done();
+    return true;
+  });
 }
 
 }  // namespace
@@ -99,7 +99,8 @@ class HttpServer::Impl {
  private:
   void Configure();
   HttpResponse Answer(const httplib::Request& request, std::string body) const;
-  bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, std::string& body) const;
+  bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read,
+                std::string& body) const;
   void AllowOrigin(const httplib::Request& request, httplib::Response& response) const;
   // The checked key of a request; no value: it has none that is valid.
   std::optional<std::string> CheckKey(const httplib::Request& request) const;
@@ -108,14 +109,14 @@ class HttpServer::Impl {
   httplib::Server server_;
   std::thread thread_;
   int port_ = 0;
-  std::vector<Route> routes_;        // written once, before ready_
+  std::vector<Route> routes_;  // written once, before ready_
   std::atomic<bool> ready_{false};
 };
 
 std::optional<std::string> HttpServer::Impl::CheckKey(const httplib::Request& request) const {
   if (options_.api_keys.empty()) return std::string();
-  std::string given =
-      KeyFromHeaders(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"));
+  std::string given = KeyFromHeaders(request.get_header_value("Authorization"),
+                                     request.get_header_value("X-Api-Key"));
   bool valid = false;
   for (const std::string& key : options_.api_keys) valid = SameKey(key, given) || valid;
   if (!valid) return std::nullopt;
@@ -124,7 +125,8 @@ std::optional<std::string> HttpServer::Impl::CheckKey(const httplib::Request& re
 
 HttpResponse HttpServer::Impl::Answer(const httplib::Request& request, std::string body) const {
   const Dialect dialect = DialectOf(request.path);
-  if (!ready_.load(std::memory_order_acquire)) return ErrorResponse(Unavailable("Loading model"), dialect);
+  if (!ready_.load(std::memory_order_acquire))
+    return ErrorResponse(Unavailable("Loading model"), dialect);
   const Route* route = nullptr;
   bool path_known = false;
   for (const Route& candidate : routes_) {
@@ -146,7 +148,8 @@ HttpResponse HttpServer::Impl::Answer(const httplib::Request& request, std::stri
 bool HttpServer::Impl::ReadBody(const httplib::Request& request, const httplib::ContentReader& read,
                                 std::string& body) const {
   if (request.is_multipart_form_data()) {  // no route takes one; the parts are read and dropped
-    read([](const httplib::FormData&) { return true; }, [](const char*, std::size_t) { return true; });
+    read([](const httplib::FormData&) { return true; },
+         [](const char*, std::size_t) { return true; });
     return true;
   }
   std::size_t size = 0;
@@ -158,15 +161,17 @@ bool HttpServer::Impl::ReadBody(const httplib::Request& request, const httplib::
   return size <= options_.max_body_bytes;
 }
 
-// Browsers may read answers only for pages of this machine, unless told otherwise: another page could
-// ask the cache what has been said before.
-void HttpServer::Impl::AllowOrigin(const httplib::Request& request, httplib::Response& response) const {
+// Browsers may read answers only for pages of this machine, unless told otherwise: another page
+// could ask the cache what has been said before.
+void HttpServer::Impl::AllowOrigin(const httplib::Request& request,
+                                   httplib::Response& response) const {
   const std::string origin = request.get_header_value("Origin");
   if (origin.empty()) return;
   const bool any = options_.cors_origins == "*";
-  const bool listed = !any && options_.cors_origins != "localhost" && options_.cors_origins == origin;
+  const bool listed =
+      !any && options_.cors_origins != "localhost" && options_.cors_origins == origin;
   if (!any && !listed && !IsLocalOrigin(origin)) return;
-  response.set_header("Access-Control-Allow-Origin", any ? "*" : origin);
+  response.set_header("Access-Control-Allow-Origin", origin);
   response.set_header("Vary", "Origin");
 }
 
@@ -177,6 +182,7 @@ void HttpServer::Impl::Configure() {
   server_.set_read_timeout(options_.timeout_seconds);
   server_.set_write_timeout(options_.timeout_seconds);
   server_.set_tcp_nodelay(true);
+  server_.set_keep_alive_max_count(1'000'000);  // a busy client keeps its connection
   server_.new_task_queue = [threads = options_.max_threads] {
     return new httplib::ThreadPool(std::min<std::size_t>(8, threads), threads);  // httplib owns it
   };
@@ -215,7 +221,8 @@ void HttpServer::Impl::Configure() {
     AllowOrigin(request, response);
     response.set_header("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     response.set_header("Access-Control-Allow-Headers", "*");
-    response.status = 204;
+    response.set_header("Access-Control-Allow-Credentials", "true");
+    response.status = 200;
   });
   server_.Post(".*", with_body);
   server_.Put(".*", with_body);
@@ -235,11 +242,12 @@ Status HttpServer::Impl::Bind() {
   }
   if (port_ > 0) return {};
   const int code = errno;
-  const std::string why = code == EADDRINUSE ? "the port is taken by another process"
-                          : code == EACCES   ? "this user may not use that port"
+  const std::string why = code == EADDRINUSE      ? "the port is taken by another process"
+                          : code == EACCES        ? "this user may not use that port"
                           : code == EADDRNOTAVAIL ? "this machine does not have that address"
-                          : code != 0 ? std::string(std::strerror(code))
-                                      : "the host name does not resolve to an address of this machine";
+                          : code != 0
+                              ? std::string(std::strerror(code))
+                              : "the host name does not resolve to an address of this machine";
   return Err(ErrorCode::kInvalidArgument,
              fmt::format("cannot listen on {}:{}: {}", options_.host, options_.port, why));
 }

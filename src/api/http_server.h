@@ -1,8 +1,8 @@
-// The HTTP side: sockets, keys, limits, and the routes behind them. Every answer of 400 and above has a JSON
-// body in the form of the API that was asked; no exception gets past here.
+// The HTTP side: sockets, keys, limits, and the routes behind them. Every answer of 400 and above
+// has a JSON body in the form of the API that was asked; no exception gets past here.
 //
-// Threads: Bind, Start, Publish and Stop from one thread; handlers run on a pool that grows with the number
-// of clients.
+// Threads: Bind, Start, Publish and Stop from one thread; handlers run on a pool that grows with
+// the number of clients.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,19 @@ namespace skippy::api {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                            // 0: a free one
-  std::vector<std::string> api_keys;          // empty: no key needed
+  int port = 8080;                    // 0: a free one
+  std::vector<std::string> api_keys;  // empty: no key needed
   std::size_t max_body_bytes = std::size_t{32} << 20U;
-  std::size_t max_threads = 512;              // connections served at once
-  int timeout_seconds = 600;                  // of one read or write
-  std::string cors_origins = "localhost";     // whose pages may read answers: "localhost", "*" or one origin
+  std::size_t max_threads = 512;  // connections served at once
+  int timeout_seconds = 600;      // of one read or write
+  std::string cors_origins =
+      "localhost";  // whose pages may read answers: "localhost", "*" or one origin
 };
 
 class HttpServer {
  public:
-  // Binds at once, so that a taken port or a bad host is an error here (kInvalidArgument) and not after a
-  // long load.
+  // Binds at once, so that a taken port or a bad host is an error here (kInvalidArgument) and not
+  // after a long load.
   static Result<std::unique_ptr<HttpServer>> Bind(const HttpOptions& options);
   ~HttpServer();  // stops
 

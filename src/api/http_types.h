@@ -15,9 +15,9 @@ struct HttpRequest {
   std::string method;
   std::string path;
   std::string body;
-  std::string api_key;                                    // checked; empty when the server has no keys
-  std::function<std::string(const std::string&)> param;   // query parameter, "" when absent
-  std::function<bool()> closed;                           // the client has gone; cheap
+  std::string api_key;  // checked; empty when the server has no keys
+  std::function<std::string(const std::string&)> param;  // query parameter, "" when absent
+  std::function<bool()> closed;                          // the client has gone; cheap
 };
 
 struct HttpResponse {

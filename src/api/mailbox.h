@@ -1,6 +1,6 @@
-// From the engine thread to the HTTP thread of one request: results in order, and in the other direction
-// only the word that the client has gone. Thread-safe. Unbounded in form; in fact bounded by the tokens of
-// one answer, which the context bounds.
+// From the engine thread to the HTTP thread of one request: results in order, and in the other
+// direction only the word that the client has gone. Thread-safe. Unbounded in form; in fact bounded
+// by the tokens of one answer, which the context bounds.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@
 namespace skippy::api {
 
 struct SinkEvent {
-  // kPing never comes from the engine: the waiting side makes it when a stream has been silent for long.
+  // kPing never comes from the engine: the waiting side makes it when a stream has been silent for
+  // long.
   enum class Kind : std::uint8_t { kBegin, kPartial, kFinal, kFailed, kPing };
   Kind kind = Kind::kBegin;
   std::size_t choice = 0;

@@ -13,19 +13,21 @@ namespace {
 double D(std::uint64_t value) { return static_cast<double>(value); }
 
 // llama-server's names, so that its dashboards go on working.
-void AddLlamaNames(MetricsText& out, const TelemetrySnapshot& seen, const engine::EngineStats& engine) {
-  out.Counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed, excluding cached tokens",
-              D(seen.prompt_tokens));
-  out.Counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens reused from the cache",
-              D(seen.prompt_tokens_cached));
-  out.Counter("llamacpp:prompt_seconds_total", "Total time spent processing prompts", seen.prompt_seconds);
+void AddLlamaNames(MetricsText& out, const TelemetrySnapshot& seen,
+                   const engine::EngineStats& engine) {
+  out.Counter("llamacpp:prompt_tokens_total",
+              "Number of prompt tokens processed, excluding cached tokens", D(seen.prompt_tokens));
+  out.Counter("llamacpp:prompt_tokens_cached_total",
+              "Number of prompt tokens reused from the cache", D(seen.prompt_tokens_cached));
+  out.Counter("llamacpp:prompt_seconds_total", "Total time spent processing prompts",
+              seen.prompt_seconds);
   out.Counter("llamacpp:tokens_predicted_total", "Number of generation tokens processed",
               D(seen.predicted_tokens));
   out.Counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens",
               seen.predicted_seconds);
   out.Counter("llamacpp:n_decode_total", "Total number of forward passes", D(engine.decode_calls));
   out.Gauge("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
-              D(seen.longest_sequence));
+            D(seen.longest_sequence));
   out.Gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s",
             seen.prompt_window.PerSecond());
   out.Gauge("llamacpp:predicted_tokens_seconds", "Average generation throughput in tokens/s",
@@ -42,7 +44,8 @@ void AddRequests(MetricsText& out, const engine::EngineStats& engine) {
   out.Sample({{"outcome", "cancelled"}}, D(engine.cancelled));
   out.Sample({{"outcome", "failed"}}, D(engine.failed));
   out.Sample({{"outcome", "rejected"}}, D(engine.rejected));
-  out.Counter("skippy_shared_prefill_waits_total", "Requests that waited for another one's common prefix",
+  out.Counter("skippy_shared_prefill_waits_total",
+              "Requests that waited for another one's common prefix",
               D(engine.shared_prefill_waits));
 }
 
@@ -52,8 +55,10 @@ void AddReuse(MetricsText& out, const engine::EngineStats& engine) {
       engine.cached_hot_tokens + engine.cached_warm_tokens + engine.cached_decoded_tokens;
   out.Counter("skippy_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache",
               D(engine.prompt_tokens));
-  out.Counter("skippy_prefix_cache_hits_total", "Prompt tokens found in the prefix cache", D(cached));
-  out.BeginCounter("skippy_prompt_tokens_by_source_total", "Prompt tokens by where their state came from");
+  out.Counter("skippy_prefix_cache_hits_total", "Prompt tokens found in the prefix cache",
+              D(cached));
+  out.BeginCounter("skippy_prompt_tokens_by_source_total",
+                   "Prompt tokens by where their state came from");
   out.Sample({{"source", "cached"}}, D(cached));
   out.Sample({{"source", "evaluated"}}, D(engine.evaluated_tokens));
   out.BeginCounter("skippy_cached_tokens_total", "Cached prompt tokens by tier");
@@ -80,9 +85,11 @@ void AddStore(MetricsText& out, const CacheStats& cache) {
                D(cache.misses_by_reason[reason]));
   }
   out.Counter("skippy_prefix_cache_lookups_total", "Lookups", D(cache.lookups));
-  out.Counter("skippy_evicted_tokens_total", "Tokens whose state was evicted", D(cache.evicted_tokens));
+  out.Counter("skippy_evicted_tokens_total", "Tokens whose state was evicted",
+              D(cache.evicted_tokens));
   out.Counter("skippy_evicted_bytes_total", "Bytes evicted", D(cache.evicted_bytes));
-  out.Counter("skippy_evicted_snapshots_total", "Recurrent snapshots evicted", D(cache.evicted_snapshots));
+  out.Counter("skippy_evicted_snapshots_total", "Recurrent snapshots evicted",
+              D(cache.evicted_snapshots));
   out.Counter("skippy_recorded_bytes_total", "Bytes recorded", D(cache.recorded_bytes));
   out.Counter("skippy_deduplicated_bytes_total", "Bytes not stored because an equal block existed",
               D(cache.deduplicated_bytes));
@@ -95,14 +102,16 @@ void AddStore(MetricsText& out, const CacheStats& cache) {
               D(cache.condemned));
   out.Gauge("skippy_kv_cache_usage_perc", "Share of the host tier in use, 0 to 1",
             cache.max_bytes > 0 ? D(cache.physical_bytes) / D(cache.max_bytes) : 0);
-  out.Gauge("skippy_cache_physical_bytes", "Bytes held, shared blocks counted once", D(cache.physical_bytes));
+  out.Gauge("skippy_cache_physical_bytes", "Bytes held, shared blocks counted once",
+            D(cache.physical_bytes));
   out.Gauge("skippy_cache_logical_bytes", "Bytes the entries would take without sharing",
             D(cache.logical_bytes));
   out.Gauge("skippy_cache_max_bytes", "Cap of the host tier", D(cache.max_bytes));
   out.Gauge("skippy_cache_entries", "Nodes of the index", D(cache.entries));
   out.Gauge("skippy_cache_blocks", "Blocks held", D(cache.blocks));
   out.Gauge("skippy_cache_snapshots", "Recurrent snapshots held", D(cache.snapshots));
-  out.Gauge("skippy_cache_enabled", "1: the cache is on; 0: latched off", cache.latched.empty() ? 1 : 0);
+  out.Gauge("skippy_cache_enabled", "1: the cache is on; 0: latched off",
+            cache.latched.empty() ? 1 : 0);
 }
 
 }  // namespace
@@ -131,15 +140,18 @@ std::string RenderMetrics(ServerState& state) {
 
 std::string ReuseWords(const runtime::RuntimeInfo& info) {
   if (info.policy == PayloadPolicy::kOff) {
-    return "off: " + (info.policy_reason.empty() ? std::string("the cache is disabled") : info.policy_reason);
+    return "off: " +
+           (info.policy_reason.empty() ? std::string("the cache is disabled") : info.policy_reason);
   }
   if (info.shape.HasSnapshot()) {
     return fmt::format(
-        "at stored boundaries only: recurrent memory cannot be cut back, so a prefix is reused up to the "
+        "at stored boundaries only: recurrent memory cannot be cut back, so a prefix is reused up "
+        "to the "
         "last snapshot in it (message starts, ends of prompts and answers, and points between)");
   }
   if (info.shape.HasWindow()) {
-    return fmt::format("at any token whose last {} tokens of window rows are stored", info.shape.window_tokens);
+    return fmt::format("at any token whose last {} tokens of window rows are stored",
+                       info.shape.window_tokens);
   }
   return "at any token";
 }

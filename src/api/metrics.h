@@ -1,5 +1,5 @@
-// What the server tells about itself: Prometheus metrics and the words for how this model's prefixes are
-// reused. Called on HTTP threads; asks the engine thread for the cache's counters.
+// What the server tells about itself: Prometheus metrics and the words for how this model's
+// prefixes are reused. Called on HTTP threads; asks the engine thread for the cache's counters.
 #pragma once
 
 #include <string>

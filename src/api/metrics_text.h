@@ -8,8 +8,8 @@
 
 namespace skippy::api {
 
-// One family at a time: begin it, add its samples. Values that are not finite become 0, names and labels
-// are the caller's constants; label values are escaped.
+// One family at a time: begin it, add its samples. Values that are not finite become 0, names and
+// labels are the caller's constants; label values are escaped.
 class MetricsText {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string_view>>;

@@ -1,8 +1,9 @@
-// Remembers how request bodies were parsed, so that an exact repeat of a body costs neither template nor
-// tokenizer: with llama.cpp's templates that is most of the time to a first token that comes from the cache.
+// Remembers how request bodies were parsed, so that an exact repeat of a body costs neither
+// template nor tokenizer: with llama.cpp's templates that is most of the time to a first token that
+// comes from the cache.
 //
-// Thread-safe. Bounded by entries and bytes, least recently used first. Only what the body alone decides may
-// be put in: bodies of templates that ask for the date are not (the caller's business).
+// Thread-safe. Bounded by entries and bytes, least recently used first. Only what the body alone
+// decides may be put in: bodies of templates that ask for the date are not (the caller's business).
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "api/body_scan.h"
-#include "json-schema-to-grammar.h"
+#include "api/schema_fields.h"
 
 namespace skippy::api {
 namespace {
@@ -28,6 +28,7 @@ enum Kind : unsigned {
 constexpr double kInt32Max = 2147483647.0;
 constexpr double kAnyInt64 = 9.3e18;
 constexpr double kMaxProbs = 1000;
+constexpr std::size_t kMaxWord = 4096;  // bytes of stop strings, trigger words and the like
 
 struct Rule {
   const char* name;
@@ -171,6 +172,10 @@ ApiStatus CheckStringArray(const Json& body, const char* name, std::size_t most)
     if (!element.is_string()) {
       return BadRequest(fmt::format("the elements of '{}' must be strings", name));
     }
+    if (element.get<std::string>().size() > kMaxWord) {
+      return BadRequest(
+          fmt::format("the elements of '{}' may have at most {} bytes", name, kMaxWord));
+    }
   }
   return {};
 }
@@ -181,12 +186,12 @@ bool IsBias(const Json& value) {
 }
 
 ApiStatus CheckBiasToken(const Json& token, std::int64_t vocab) {
-  if (token.is_string()) return {};
+  if (token.is_string() && token.get<std::string>().size() <= kMaxWord) return {};
   if (!IsIntegral(token)) return BadRequest("tokens of 'logit_bias' must be token ids or strings");
   const double id = token.get<double>();
   if (id < 0 || id >= static_cast<double>(vocab)) {
-    return BadRequest(
-        fmt::format("'logit_bias' names token {:.0f}; this model's tokens are 0 to {}", id, vocab - 1));
+    return BadRequest(fmt::format(
+        "'logit_bias' names token {:.0f}; this model's tokens are 0 to {}", id, vocab - 1));
   }
   return {};
 }
@@ -194,14 +199,17 @@ ApiStatus CheckBiasToken(const Json& token, std::int64_t vocab) {
 ApiStatus CheckLogitBias(const Json& body, std::int64_t vocab) {
   if (!Has(body, "logit_bias")) return {};
   const Json& bias = body.at("logit_bias");
-  constexpr const char* kValue = "biases of 'logit_bias' must be finite numbers, or false to ban the token";
+  constexpr const char* kValue =
+      "biases of 'logit_bias' must be finite numbers, or false to ban the token";
   if (bias.is_object()) {
     for (const auto& [key, value] : bias.items()) {
       if (!IsBias(value)) return BadRequest(kValue);
+      if (key.size() > kMaxWord) return BadRequest("'logit_bias' has a key that is too long");
       const bool digits = !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;
       if (digits && (key.size() > 9 || std::stoll(key) >= vocab)) {
-        return BadRequest(fmt::format("'logit_bias' names token {}; this model's tokens are 0 to {}",
-                                      key.substr(0, 20), vocab - 1));
+        return BadRequest(
+            fmt::format("'logit_bias' names token {}; this model's tokens are 0 to {}",
+                        key.substr(0, 20), vocab - 1));
       }
     }
     return {};
@@ -222,7 +230,9 @@ ApiStatus CheckLora(const Json& body) {
     const bool ok = entry.is_object() && Has(entry, "id") && IsIntegral(entry.at("id")) &&
                     Has(entry, "scale") && entry.at("scale").is_number() &&
                     std::isfinite(entry.at("scale").get<float>());
-    if (!ok) return BadRequest("'lora' must be an array of objects with an integer 'id' and a number 'scale'");
+    if (!ok)
+      return BadRequest(
+          "'lora' must be an array of objects with an integer 'id' and a number 'scale'");
   }
   return {};
 }
@@ -231,11 +241,14 @@ ApiStatus CheckLora(const Json& body) {
 ApiStatus CheckTriggers(const Json& body) {
   if (!Has(body, "grammar_triggers")) return {};
   for (const Json& trigger : body.at("grammar_triggers")) {
-    const bool shaped = trigger.is_object() && Has(trigger, "type") && IsIntegral(trigger.at("type")) &&
-                        Has(trigger, "value") && trigger.at("value").is_string();
+    const bool shaped = trigger.is_object() && Has(trigger, "type") &&
+                        IsIntegral(trigger.at("type")) && Has(trigger, "value") &&
+                        trigger.at("value").is_string();
     const double type = shaped ? trigger.at("type").get<double>() : -1;
-    if (!shaped || (type != 0 && type != 1)) {
-      return BadRequest("'grammar_triggers' takes objects with type 0 (token) or 1 (word) and a string value");
+    const bool word = shaped && StringOr(trigger, "value").size() <= kMaxWord;
+    if (!word || (type != 0 && type != 1)) {
+      return BadRequest(
+          "'grammar_triggers' takes objects with type 0 (token) or 1 (word) and a string value");
     }
     if (type == 0 && !(Has(trigger, "token") && IsIntegral(trigger.at("token")))) {
       return BadRequest("a grammar trigger of type 0 needs an integer 'token'");
@@ -259,18 +272,6 @@ ApiStatus CheckGrammar(const Json& body) {
   return CheckSchema(body.at("json_schema"), "json_schema");
 }
 
-// The parsers of chat answers quietly take any text for a pattern that they cannot read, so the schema is
-// tried on the stricter converter first.
-ApiStatus CheckOutputSchema(const Json& schema) {
-  if (!schema.is_object()) return BadRequest("the schema in 'response_format' must be an object");
-  API_RETURN_IF_ERROR(CheckSchema(schema, "response_format"));
-  if (schema.empty()) return {};  // any object
-  return Guarded([&]() -> ApiStatus {
-    json_schema_to_grammar(schema);
-    return {};
-  });
-}
-
 ApiStatus CheckResponseFormat(const Json& body) {
   if (!Has(body, "response_format")) return {};
   const Json& format = body.at("response_format");
@@ -281,53 +282,16 @@ ApiStatus CheckResponseFormat(const Json& body) {
       return BadRequest("'response_format' of type json_schema needs 'json_schema.schema'");
     }
     const Json& schema = format.at("json_schema").at("schema");
-    if (!schema.is_object()) return BadRequest("'response_format.json_schema.schema' must be an object");
+    if (!schema.is_object())
+      return BadRequest("'response_format.json_schema.schema' must be an object");
     return CheckOutputSchema(schema);
   }
   if (type == "json_object") {
     return Has(format, "schema") ? CheckOutputSchema(format.at("schema")) : ApiStatus{};
   }
   if (type != "text") {
-    return BadRequest("'response_format.type' must be \"text\", \"json_object\" or \"json_schema\"");
-  }
-  return {};
-}
-
-ApiStatus CheckToolCalls(const Json& message) {
-  if (!Has(message, "tool_calls")) return {};
-  if (!message.at("tool_calls").is_array()) return BadRequest("'tool_calls' must be an array");
-  for (const Json& call : message.at("tool_calls")) {
-    const bool shaped = call.is_object() && Has(call, "function") && call.at("function").is_object() &&
-                        !StringOr(call.at("function"), "name").empty();
-    if (!shaped) return BadRequest("each of 'tool_calls' needs a 'function' with a 'name'");
-    const Json& function = call.at("function");
-    if (!Has(function, "arguments")) return BadRequest("'tool_calls[].function' needs 'arguments'");
-    // Templates parse the string again.
-    if (function.at("arguments").is_string()) {
-      API_RETURN_IF_ERROR(ScanJson(function.at("arguments").get<std::string>(), "'arguments'"));
-    }
-  }
-  return {};
-}
-
-ApiStatus CheckContent(const Json& content, std::size_t index) {
-  if (content.is_null() || content.is_string()) return {};
-  if (!content.is_array()) {
-    return BadRequest(fmt::format("messages[{}].content must be a string or an array of parts", index));
-  }
-  for (const Json& part : content) {
-    const std::string type = part.is_object() ? StringOr(part, "type") : "";
-    if (type == "text") {
-      if (!Has(part, "text") || !part.at("text").is_string()) {
-        return BadRequest(fmt::format("messages[{}]: a text part needs a string 'text'", index));
-      }
-    } else if (type == "image_url" || type == "input_audio" || type == "input_video" ||
-               type == "video_url" || type == "image") {
-      return BadRequest(fmt::format(
-          "messages[{}]: this server serves text only; '{}' parts are not supported", index, type));
-    } else if (type != "refusal") {
-      return BadRequest(fmt::format("messages[{}]: unsupported content part type '{}'", index, type));
-    }
+    return BadRequest(
+        "'response_format.type' must be \"text\", \"json_object\" or \"json_schema\"");
   }
   return {};
 }
@@ -340,12 +304,21 @@ void Clamp(Json& body, const char* key, std::int64_t context) {
 
 }  // namespace
 
+ApiStatus CheckText(const std::string& text, const char* where) {
+  const std::size_t stretch = text.size() > kMaxStretch ? LongestStretch(text) : 0;
+  if (stretch <= kMaxStretch) return {};
+  return BadRequest(fmt::format(
+      "'{}' holds a stretch of {} bytes without (or of nothing but) white space; the limit is {}",
+      where, stretch, kMaxStretch));
+}
+
 bool Has(const Json& body, const char* key) {
   return body.is_object() && body.contains(key) && !body.at(key).is_null();
 }
 
 std::string StringOr(const Json& body, const char* key) {
-  return Has(body, key) && body.at(key).is_string() ? body.at(key).get<std::string>() : std::string();
+  return Has(body, key) && body.at(key).is_string() ? body.at(key).get<std::string>()
+                                                    : std::string();
 }
 
 bool BoolOr(const Json& body, const char* key, bool fallback) {
@@ -376,6 +349,9 @@ ApiStatus CheckFields(const Json& body, const FieldLimits& limits) {
     API_RETURN_IF_ERROR(CheckStringArray(body, name, 256));
   }
   API_RETURN_IF_ERROR(CheckStringArray(body, "preserved_tokens", 4096));
+  if (StringOr(body, "stop").size() > kMaxWord) {
+    return BadRequest(fmt::format("'stop' may have at most {} bytes", kMaxWord));
+  }
   constexpr std::size_t kMaxSalt = 1024;
   if (StringOr(body, "cache_salt").size() > kMaxSalt) {
     return BadRequest(fmt::format("'cache_salt' may have at most {} bytes", kMaxSalt));
@@ -385,121 +361,6 @@ ApiStatus CheckFields(const Json& body, const FieldLimits& limits) {
   API_RETURN_IF_ERROR(CheckTriggers(body));
   API_RETURN_IF_ERROR(CheckGrammar(body));
   return CheckResponseFormat(body);
-}
-
-ApiStatus CheckMessages(const Json& body) {
-  if (!Has(body, "messages")) return BadRequest("'messages' is required");
-  const Json& messages = body.at("messages");
-  if (!messages.is_array()) return BadRequest("'messages' must be an array");
-  if (messages.empty()) return BadRequest("'messages' must not be empty");
-  constexpr std::array<std::string_view, 6> kRoles{"system", "developer", "user",
-                                                   "assistant", "tool", "function"};
-  std::size_t index = 0;
-  for (const Json& message : messages) {
-    if (!message.is_object()) return BadRequest(fmt::format("messages[{}] must be an object", index));
-    if (!Has(message, "role") || !message.at("role").is_string()) {
-      return BadRequest(fmt::format("messages[{}].role must be a string", index));
-    }
-    const std::string role = message.at("role").get<std::string>();
-    if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
-      return BadRequest(fmt::format(
-          "messages[{}].role '{}' is unknown; use system, developer, user, assistant or tool", index,
-          role.substr(0, 40)));
-    }
-    if (message.contains("content")) {
-      API_RETURN_IF_ERROR(CheckContent(message.at("content"), index));
-      if (message.at("content").is_null() && role != "assistant") {
-        return BadRequest(fmt::format("messages[{}].content must not be null", index));
-      }
-    }
-    for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
-      if (Has(message, name) && !message.at(name).is_string()) {
-        return BadRequest(fmt::format("messages[{}].{} must be a string", index, name));
-      }
-    }
-    API_RETURN_IF_ERROR(CheckToolCalls(message));
-    ++index;
-  }
-  return {};
-}
-
-ApiStatus CheckTools(const Json& body) {
-  if (!Has(body, "tools")) return {};
-  constexpr std::size_t kMaxTools = 1024;
-  if (body.at("tools").size() > kMaxTools) {
-    return BadRequest(fmt::format("'tools' may have at most {} elements", kMaxTools));
-  }
-  std::vector<std::string> names;
-  for (const Json& tool : body.at("tools")) {
-    if (!tool.is_object() || StringOr(tool, "type") != "function" || !Has(tool, "function") ||
-        !tool.at("function").is_object()) {
-      return BadRequest("each of 'tools' must be {\"type\": \"function\", \"function\": {...}}");
-    }
-    const Json& function = tool.at("function");
-    const std::string name = StringOr(function, "name");
-    if (name.empty()) return BadRequest("each of 'tools' needs a string 'function.name'");
-    if (std::find(names.begin(), names.end(), name) != names.end()) {
-      return BadRequest(fmt::format("'tools' has two functions named '{}'", name.substr(0, 80)));
-    }
-    names.push_back(name);
-    if (Has(function, "description") && !function.at("description").is_string()) {
-      return BadRequest(fmt::format("description of tool '{}' must be a string", name.substr(0, 80)));
-    }
-    if (Has(function, "parameters")) {
-      if (!function.at("parameters").is_object()) {
-        return BadRequest(fmt::format("parameters of tool '{}' must be an object", name.substr(0, 80)));
-      }
-      API_RETURN_IF_ERROR(CheckSchema(function.at("parameters"), "tools"));
-    }
-  }
-  return {};
-}
-
-// Whether groups and classes of a regular expression are closed: what is not would be taken for "any text".
-static bool IsClosedPattern(const std::string& pattern) {
-  std::size_t groups = 0;
-  bool in_class = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\') {
-      if (++i == pattern.size()) return false;
-    } else if (in_class) {
-      in_class = c != ']';
-    } else if (c == '[') {
-      in_class = true;
-    } else if (c == '(') {
-      ++groups;
-    } else if (c == ')' && groups-- == 0) {
-      return false;
-    }
-  }
-  return groups == 0 && !in_class;
-}
-
-ApiStatus CheckSchema(const Json& schema, const char* where) {
-  constexpr std::size_t kMaxProperties = 256;
-  constexpr std::size_t kMaxNodes = 50'000;
-  std::vector<const Json*> open{&schema};
-  for (std::size_t seen = 0; !open.empty(); ++seen) {
-    if (seen > kMaxNodes) return BadRequest(fmt::format("the JSON schema in '{}' is too large", where));
-    const Json& node = *open.back();
-    open.pop_back();
-    if (!node.is_object() && !node.is_array()) continue;
-    if (node.is_object() && Has(node, "properties") && node.at("properties").size() > kMaxProperties) {
-      return BadRequest(fmt::format("an object of the JSON schema in '{}' has more than {} properties",
-                                    where, kMaxProperties));
-    }
-    if (const std::string pattern = StringOr(node, "pattern"); !IsClosedPattern(pattern)) {
-      return BadRequest(fmt::format("the pattern '{}' in '{}' is not a regular expression",
-                                    pattern.substr(0, 80), where));
-    }
-    if (node.is_object()) {
-      for (const auto& [key, value] : node.items()) open.push_back(&value);
-    } else {
-      for (const Json& value : node) open.push_back(&value);
-    }
-  }
-  return {};
 }
 
 void NormalizeNumbers(Json& body, const FieldLimits& limits) {
@@ -512,7 +373,8 @@ void NormalizeNumbers(Json& body, const FieldLimits& limits) {
   if (seed == -1) {
     body["seed"] = std::uint32_t{0xFFFFFFFFU};  // llama.cpp's word for "random"
   } else if (seed < 0 || seed >= kSeeds) {
-    // OpenAI's seeds have 64 bits; fold them rather than lose the upper half. (Floats lose bits anyway.)
+    // OpenAI's seeds have 64 bits; fold them rather than lose the upper half. (Floats lose bits
+    // anyway.)
     std::uint64_t wide = 0;
     if (!body.at("seed").is_number_integer()) {
       wide = static_cast<std::uint64_t>(std::fmod(std::abs(seed), kSeeds));
@@ -530,7 +392,8 @@ ApiStatus RefuseInternalFields(const Json& body) {
                            "grammar_type", "parse_tool_calls", "reasoning_budget_start_tag",
                            "reasoning_budget_end_tag", "reasoning_budget_end_tags"}) {
     if (Has(body, name)) {
-      return BadRequest(fmt::format("'{}' is set by the server and cannot be given in a request", name));
+      return BadRequest(
+          fmt::format("'{}' is set by the server and cannot be given in a request", name));
     }
   }
   return {};
@@ -540,13 +403,14 @@ ApiStatus RefuseInexact(const Json& body) {
   if (Has(body, "n_cache_reuse") && body.at("n_cache_reuse").is_number() &&
       body.at("n_cache_reuse").get<double>() > 0) {
     return BadRequest(
-        "'n_cache_reuse' moves cached text to other positions, which changes answers; this server reuses "
+        "'n_cache_reuse' moves cached text to other positions, which changes answers; this server "
+        "reuses "
         "exact prefixes only (leave the field out)");
   }
   for (const char* name : {"context_shift", "ctx_shift"}) {
     if (BoolOr(body, name, false)) {
-      return BadRequest(fmt::format("'{}' is not exact and not supported: answers end at the context size",
-                                    name));
+      return BadRequest(fmt::format(
+          "'{}' is not exact and not supported: answers end at the context size", name));
     }
   }
   if (BoolOr(body, "backend_sampling", false)) {

@@ -1,6 +1,6 @@
-// What fields of a request may hold, checked before llama.cpp's own parsing sees them: that parsing falls
-// back to a default on a wrong type, wraps numbers that do not fit, and trusts fields that its own server
-// sets. Pure functions of the JSON; no state.
+// What fields of a request may hold, checked before llama.cpp's own parsing sees them: that parsing
+// falls back to a default on a wrong type, wraps numbers that do not fit, and trusts fields that
+// its own server sets. Pure functions of the JSON; no state.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,24 @@ namespace skippy::api {
 using Json = common_json;
 
 struct FieldLimits {
-  std::int64_t max_choices = 1;   // most completions of one request (n)
-  std::int64_t context = 0;       // positions a lane
+  std::int64_t max_choices = 1;  // most completions of one request (n)
+  std::int64_t context = 0;      // positions a lane
   std::int64_t vocab = 0;
 };
 
-// Parses a body into an object. 400: not JSON, not an object, nested too deep; the message says where.
+// Parses a body into an object. 400: not JSON, not an object, nested too deep; the message says
+// where.
 ApiResult<Json> ParseBody(const std::string& body);
 
-// Types and ranges of all fields that completion requests of any dialect may carry. Unknown fields pass.
+// Types and ranges of all fields that completion requests of any dialect may carry. Unknown fields
+// pass.
 ApiStatus CheckFields(const Json& body, const FieldLimits& limits);
-
-// messages: an array of objects with known roles and text contents; tool-call arguments of sane nesting.
-ApiStatus CheckMessages(const Json& body);
-
-// tools: an array of functions with names and schemas that the grammar builder can take.
-ApiStatus CheckTools(const Json& body);
-
-// A JSON schema whose size the grammar builder can take (its cost grows steeply with optional properties).
-ApiStatus CheckSchema(const Json& schema, const char* where);
 
 // Puts numbers into the ranges that the samplers can hold, and seeds into 32 bits.
 void NormalizeNumbers(Json& body, const FieldLimits& limits);
+
+// Text that a tokenizer can take without running out of stack.
+ApiStatus CheckText(const std::string& text, const char* where);
 
 // Fields that llama.cpp's server passes to itself; a client has no business with them.
 ApiStatus RefuseInternalFields(const Json& body);

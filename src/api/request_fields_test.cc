@@ -19,13 +19,6 @@ std::string Complaint(const std::string& text) {
   return status ? "" : status.error().message;
 }
 
-std::string MessagesComplaint(const std::string& text) {
-  const auto body = ParseBody(text);
-  if (!body) return body.error().message;
-  const ApiStatus status = CheckMessages(*body);
-  return status ? "" : status.error().message;
-}
-
 Json Normalized(const std::string& text) {
   Json body = *ParseBody(text);
   NormalizeNumbers(body, kLimits);
@@ -43,9 +36,10 @@ TEST(ParseBody, OnlyObjectsPass) {
 }
 
 TEST(CheckFields, UsualRequestsPass) {
-  EXPECT_EQ(Complaint(R"({"model":"m","temperature":0,"max_tokens":1,"stop":["a"],"stream":true,"n":8,
+  EXPECT_EQ(
+      Complaint(R"({"model":"m","temperature":0,"max_tokens":1,"stop":["a"],"stream":true,"n":8,
       "logit_bias":{"5":-100,"word":1},"seed":-1,"unknown_field":[1],"top_k":-1,"max_tokens":10.0})"),
-            "");
+      "");
   EXPECT_EQ(Complaint(R"({"temperature":null,"stop":null,"tools":null})"), "");
 }
 
@@ -79,7 +73,8 @@ TEST(CheckFields, WrongTypesAndRangesNameTheField) {
 
 TEST(CheckFields, DeeplyGroupedGrammarsAreRefused) {
   const std::string groups(1000, '(');
-  EXPECT_NE(Complaint("{\"grammar\":\"root ::= " + groups + "\"}").find("nests groups"), std::string::npos);
+  EXPECT_NE(Complaint("{\"grammar\":\"root ::= " + groups + "\"}").find("nests groups"),
+            std::string::npos);
 }
 
 TEST(CheckSchema, ObjectsWithVeryManyPropertiesAreRefused) {
@@ -87,59 +82,20 @@ TEST(CheckSchema, ObjectsWithVeryManyPropertiesAreRefused) {
   for (int i = 0; i < 300; ++i) {
     properties += (i > 0 ? ",\"p" : "\"p") + std::to_string(i) + "\":{\"type\":\"string\"}";
   }
-  EXPECT_NE(Complaint("{\"json_schema\":{\"properties\":{" + properties + "}}}").find("more than 256"),
-            std::string::npos);
+  EXPECT_NE(
+      Complaint("{\"json_schema\":{\"properties\":{" + properties + "}}}").find("more than 256"),
+      std::string::npos);
 }
 
 TEST(CheckSchema, PatternsMustBeClosed) {
   const auto complaint = [](const std::string& pattern) {
     return Complaint("{\"json_schema\":{\"type\":\"string\",\"pattern\":\"" + pattern + "\"}}");
   };
-  for (const char* good : {"^a+$", "^[(]$", "^(a|[)])$", "^\\\\($", ""}) EXPECT_EQ(complaint(good), "") << good;
+  for (const char* good : {"^a+$", "^[(]$", "^(a|[)])$", "^\\\\($", ""})
+    EXPECT_EQ(complaint(good), "") << good;
   for (const char* bad : {"^([a-z", "^(a$", "^a)$", "a\\\\"}) {
     EXPECT_NE(complaint(bad).find("not a regular expression"), std::string::npos) << bad;
   }
-}
-
-TEST(CheckMessages, KnownRolesPassAndUnknownOnesAreNamed) {
-  EXPECT_EQ(MessagesComplaint(R"({"messages":[{"role":"system","content":"a"},
-      {"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":null,
-      "tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
-      {"role":"tool","tool_call_id":"1","content":"c"}]})"),
-            "");
-  EXPECT_NE(MessagesComplaint(R"({"messages":[{"role":"alien","content":"x"}]})").find("'alien'"),
-            std::string::npos);
-}
-
-TEST(CheckMessages, ShapesThatTemplatesCannotTakeAreRefused) {
-  for (const char* messages :
-       {"\"hi\"", "[]", "[\"hi\"]", R"([{"content":"x"}])", R"([{"role":1,"content":"x"}])",
-        R"([{"role":"user","content":5}])", R"([{"role":"user","content":null}])",
-        R"([{"role":"user","content":[5]}])", R"([{"role":"user","content":[{"type":"text"}]}])",
-        R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}])",
-        R"([{"role":"assistant","tool_calls":[{"function":{}}]}])"}) {
-    EXPECT_NE(MessagesComplaint(std::string("{\"messages\":") + messages + "}"), "") << messages;
-  }
-}
-
-TEST(CheckMessages, DeepToolCallArgumentsAreRefused) {
-  const std::string arguments(200, '[');
-  EXPECT_NE(MessagesComplaint(R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",
-      "arguments":")" + arguments + "\"}}]}]}")
-                .find("nested deeper"),
-            std::string::npos);
-}
-
-TEST(CheckTools, FunctionsNeedNamesOfTheirOwn) {
-  const auto complaint = [](const char* tools) {
-    const ApiStatus status = CheckTools(*ParseBody(std::string("{\"tools\":") + tools + "}"));
-    return status ? std::string() : status.error().message;
-  };
-  EXPECT_EQ(complaint(R"([{"type":"function","function":{"name":"f","parameters":{}}}])"), "");
-  EXPECT_NE(complaint(R"([{"type":"function","function":{}}])"), "");
-  EXPECT_NE(complaint(R"([{"type":"retrieval"}])"), "");
-  EXPECT_NE(complaint(R"([{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}])"),
-            "");
 }
 
 TEST(NormalizeNumbers, SeedsFitIntoThirtyTwoBits) {

@@ -55,6 +55,12 @@ std::string RequestLine(const RequestFacts& facts, const engine::GenerationRepor
   return line.dump_safe();
 }
 
+std::string RejectedLine(const std::string& endpoint, const ApiError& error) {
+  return common_json{
+      {"event", "rejected"}, {"endpoint", endpoint}, {"status", error.status}, {"type", error.type}}
+      .dump_safe();
+}
+
 RequestLog::RequestLog(std::FILE* out) : out_(out), thread_([this] { Run(); }) {}
 
 RequestLog::~RequestLog() {
@@ -87,8 +93,9 @@ void RequestLog::Run() {
     const std::uint64_t dropped = std::exchange(dropped_, 0);
     lock.unlock();
     for (const std::string& line : batch) std::fprintf(out_, "%s\n", line.c_str());
-    if (dropped > 0) std::fprintf(out_, "{\"event\":\"log_lines_dropped\",\"count\":%llu}\n",
-                                  static_cast<unsigned long long>(dropped));
+    if (dropped > 0)
+      std::fprintf(out_, "{\"event\":\"log_lines_dropped\",\"count\":%llu}\n",
+                   static_cast<unsigned long long>(dropped));
     std::fflush(out_);
     lock.lock();
   }

@@ -1,6 +1,6 @@
-// One JSON line a finished request on standard output: sizes, times, what the cache did; never text or
-// token ids. Lines are written by a thread of its own, so the engine never waits for a slow reader; when
-// more than kMaxPending lines wait, the newest are dropped and counted.
+// One JSON line a finished request on standard output: sizes, times, what the cache did; never text
+// or token ids. Lines are written by a thread of its own, so the engine never waits for a slow
+// reader; when more than kMaxPending lines wait, the newest are dropped and counted.
 #pragma once
 
 #include <condition_variable>
@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "api/errors.h"
 #include "engine/request.h"
 
 namespace skippy::api {
@@ -19,11 +20,13 @@ namespace skippy::api {
 struct RequestFacts {
   std::string id;
   std::string endpoint;
-  std::string tenant;   // first characters of the salt, itself a digest; empty: none
+  std::string tenant;  // first characters of the salt, itself a digest; empty: none
   std::size_t choice = 0;
   bool stream = false;
 };
 
+// A request that never reached the engine: bad input, full queue.
+std::string RejectedLine(const std::string& endpoint, const ApiError& error);
 std::string RequestLine(const RequestFacts& facts, const engine::GenerationReport& report);
 
 class RequestLog {

@@ -63,7 +63,8 @@ void FixTimings(Json& response) {
   ForEachBody(response, [](Json& body) {
     if (Has(body, "timings")) FixOneTimings(body["timings"]);
     // Events of the Responses API carry their payload one level down.
-    if (Has(body, "data") && Has(body.at("data"), "timings")) FixOneTimings(body["data"]["timings"]);
+    if (Has(body, "data") && Has(body.at("data"), "timings"))
+      FixOneTimings(body["data"]["timings"]);
   });
 }
 
@@ -120,7 +121,8 @@ Json WithSharedUsage(const Json& events, const Usage& usage, bool last) {
   if (!events.is_array()) return events;
   Json kept = Json::array();
   for (const Json& event : events) {
-    const bool is_usage = Has(event, "usage") && Has(event, "choices") && event.at("choices").empty();
+    const bool is_usage =
+        Has(event, "usage") && Has(event, "choices") && event.at("choices").empty();
     if (is_usage && !last) continue;
     Json copy = event;
     if (is_usage) copy["usage"] = UsageObject(usage);

@@ -1,5 +1,5 @@
-// What is added to llama.cpp's response bodies: where the prompt came from, and rates that are null rather
-// than invented. Pure functions of JSON.
+// What is added to llama.cpp's response bodies: where the prompt came from, and rates that are null
+// rather than invented. Pure functions of JSON.
 #pragma once
 
 #include <string>
@@ -33,8 +33,8 @@ Json UsageObject(const Usage& usage);
 // One OpenAI response out of several, in order of their choices.
 Json MergeChoices(std::vector<Json> responses, const Usage& usage);
 
-// In the last events of one of several streamed choices: the usage chunk is left out (`last` false) or
-// replaced by the sum.
+// In the last events of one of several streamed choices: the usage chunk is left out (`last` false)
+// or replaced by the sum.
 Json WithSharedUsage(const Json& events, const Usage& usage, bool last);
 
 }  // namespace skippy::api

@@ -67,14 +67,16 @@ TEST(AddCacheReport, CompletesAnthropicUsageInTheStream) {
 TEST(MergeChoices, JoinsChoicesAndSumsUsage) {
   std::vector<Json> responses{Json::parse(R"({"id":"a","choices":[{"index":0}],"usage":{}})"),
                               Json::parse(R"({"id":"a","choices":[{"index":1}],"usage":{}})")};
-  const Json merged = MergeChoices(std::move(responses), {.prompt_tokens = 7, .completion_tokens = 9, .cached_tokens = 5});
+  const Json merged = MergeChoices(
+      std::move(responses), {.prompt_tokens = 7, .completion_tokens = 9, .cached_tokens = 5});
   EXPECT_EQ(merged.at("choices").size(), 2U);
   EXPECT_EQ(merged.at("usage").at("total_tokens").get<int>(), 16);
   EXPECT_EQ(merged.at("usage").at("prompt_tokens_details").at("cached_tokens").get<int>(), 5);
 }
 
 TEST(WithSharedUsage, OnlyTheLastChoiceCarriesTheUsageChunk) {
-  const Json events = Json::parse(R"([{"choices":[{"index":0}]},{"choices":[],"usage":{"prompt_tokens":1}}])");
+  const Json events =
+      Json::parse(R"([{"choices":[{"index":0}]},{"choices":[],"usage":{"prompt_tokens":1}}])");
   EXPECT_EQ(WithSharedUsage(events, {}, false).size(), 1U);
   const Json last = WithSharedUsage(events, {.prompt_tokens = 4, .completion_tokens = 2}, true);
   ASSERT_EQ(last.size(), 2U);
@@ -82,7 +84,8 @@ TEST(WithSharedUsage, OnlyTheLastChoiceCarriesTheUsageChunk) {
 }
 
 TEST(DropTopLogprobs, KeepsTheSampledTokensOwn) {
-  Json response = Json::parse(R"({"choices":[{"logprobs":{"content":[{"logprob":-1,"top_logprobs":[{"logprob":-1}]}]}}]})");
+  Json response = Json::parse(
+      R"({"choices":[{"logprobs":{"content":[{"logprob":-1,"top_logprobs":[{"logprob":-1}]}]}}]})");
   DropTopLogprobs(response);
   const Json& entry =
       response.at("choices").at(std::size_t{0}).at("logprobs").at("content").at(std::size_t{0});

@@ -12,10 +12,10 @@
 namespace skippy::api {
 
 struct Route {
-  std::string method;   // GET or POST
-  std::string path;     // exact, or with one :name segment
+  std::string method;  // GET or POST
+  std::string path;    // exact, or with one :name segment
   Dialect dialect = Dialect::kOpenAi;
-  bool open = false;    // served without an API key
+  bool open = false;  // served without an API key
   std::function<HttpResponse(const HttpRequest&)> handle;
 };
 

@@ -29,13 +29,15 @@ ApiResult<Json> SetScales(ServerState& state, const std::string& body) {
   if (!list.is_array()) return BadRequest("Request body must be an array");
   std::vector<float> scales(state.model.adapters().size(), 0.0F);
   for (const Json& entry : list) {
-    const bool shaped = entry.is_object() && Has(entry, "id") && entry.at("id").is_number_integer() &&
-                        Has(entry, "scale") && entry.at("scale").is_number() &&
+    const bool shaped = entry.is_object() && Has(entry, "id") &&
+                        entry.at("id").is_number_integer() && Has(entry, "scale") &&
+                        entry.at("scale").is_number() &&
                         std::isfinite(entry.at("scale").get<float>());
     if (!shaped) return BadRequest("each element needs an integer 'id' and a number 'scale'");
     const double id = entry.at("id").get<double>();
     if (id < 0 || id >= static_cast<double>(scales.size())) {
-      return BadRequest(fmt::format("adapter {:.0f} does not exist; {} adapter(s) are loaded", id, scales.size()));
+      return BadRequest(fmt::format("adapter {:.0f} does not exist; {} adapter(s) are loaded", id,
+                                    scales.size()));
     }
     scales[static_cast<std::size_t>(id)] = entry.at("scale").get<float>();
   }
@@ -46,13 +48,15 @@ ApiResult<Json> SetScales(ServerState& state, const std::string& body) {
 }  // namespace
 
 void AddAdapterRoutes(std::vector<Route>& routes, ServerState& state) {
-  routes.push_back({.method = "GET", .path = "/lora-adapters", .handle = [&state](const HttpRequest&) {
-                      return JsonResponse(ListAdapters(state));
-                    }});
-  routes.push_back({.method = "POST", .path = "/lora-adapters", .handle = [&state](const HttpRequest& request) {
-                      const auto done = Guarded([&] { return SetScales(state, request.body); });
-                      return done ? JsonResponse(*done) : ErrorResponse(done.error(), Dialect::kOpenAi);
-                    }});
+  routes.push_back(
+      {.method = "GET", .path = "/lora-adapters", .handle = [&state](const HttpRequest&) {
+         return JsonResponse(ListAdapters(state));
+       }});
+  routes.push_back(
+      {.method = "POST", .path = "/lora-adapters", .handle = [&state](const HttpRequest& request) {
+         const auto done = Guarded([&] { return SetScales(state, request.body); });
+         return done ? JsonResponse(*done) : ErrorResponse(done.error(), Dialect::kOpenAi);
+       }});
 }
 
 }  // namespace skippy::api

@@ -17,15 +17,18 @@ Json CacheStatus(ServerState& state) {
   const engine::EngineStats engine = state.engine.Stats();
   Json misses = Json::object();
   for (std::size_t reason = 1; reason < cache.misses_by_reason.size(); ++reason) {
-    misses[std::string(MissReasonName(static_cast<MissReason>(reason)))] = cache.misses_by_reason[reason];
+    misses[std::string(MissReasonName(static_cast<MissReason>(reason)))] =
+        cache.misses_by_reason[reason];
   }
   Json hits = Json::object();
   for (std::size_t kind = 0; kind < std::size(engine.hits_by_kind); ++kind) {
-    hits[std::string(engine::HitKindName(static_cast<engine::HitKind>(kind)))] = engine.hits_by_kind[kind];
+    hits[std::string(engine::HitKindName(static_cast<engine::HitKind>(kind)))] =
+        engine.hits_by_kind[kind];
   }
   Json lanes = Json::array();
   for (const engine::LaneStatus& lane : state.engine.Lanes()) {
-    lanes.push_back(Json{{"lane", lane.lane.value}, {"busy", lane.busy}, {"resident_tokens", lane.resident_tokens}});
+    lanes.push_back(Json{
+        {"lane", lane.lane.value}, {"busy", lane.busy}, {"resident_tokens", lane.resident_tokens}});
   }
   Json components{
       {"kv", cache.component_bytes[static_cast<std::size_t>(Component::kKv)]},
@@ -69,8 +72,8 @@ Json CacheStatus(ServerState& state) {
   };
 }
 
-// The request's own text around a position; tokens may end within a character, so it is made printable by
-// the JSON writer.
+// The request's own text around a position; tokens may end within a character, so it is made
+// printable by the JSON writer.
 Json TextAround(const ServerState& state, const std::vector<Token>& tokens, Pos at) {
   constexpr Pos kAround = 12;
   const auto text = [&](Pos begin, Pos end) {
@@ -85,8 +88,9 @@ Json TextAround(const ServerState& state, const std::vector<Token>& tokens, Pos 
 std::string Explain(const engine::DryRun& dry, std::size_t prompt_tokens) {
   switch (dry.reason) {
     case MissReason::kNone:
-      return dry.boundary >= prompt_tokens ? "an exact repeat: answered without evaluating the prompt"
-                                           : "everything usable is reused";
+      return dry.boundary >= prompt_tokens
+                 ? "an exact repeat: answered without evaluating the prompt"
+                 : "everything usable is reused";
     case MissReason::kNeverSeen: return "nothing of this prompt is known in this namespace";
     case MissReason::kDiverged:
       return fmt::format("the known text goes on differently from token {}", dry.first_different);
@@ -145,19 +149,24 @@ void AddCacheRoutes(std::vector<Route>& routes, ServerState& state) {
       return done ? *done : ErrorResponse(done.error(), Dialect::kOpenAi);
     };
   };
-  routes.push_back({.method = "GET", .path = "/cache", .handle = guarded([&state](const HttpRequest&) {
+  routes.push_back({.method = "GET",
+                    .path = "/cache",
+                    .handle = guarded([&state](const HttpRequest&) {
                       return ApiResult<HttpResponse>(JsonResponse(CacheStatus(state)));
                     })});
-  routes.push_back({.method = "POST", .path = "/reset_prefix_cache",
+  routes.push_back({.method = "POST",
+                    .path = "/reset_prefix_cache",
                     .handle = guarded([&state](const HttpRequest&) {
                       return ApiResult<HttpResponse>(Reset(state));
                     })});
-  routes.push_back({.method = "POST", .path = "/cache/lookup",
-                    .handle = guarded([&state](const HttpRequest& request) -> ApiResult<HttpResponse> {
-                      API_TRY(Json body, ParseBody(request.body));
-                      API_TRY(const Json answer, Lookup(state, std::move(body), request.api_key));
-                      return JsonResponse(answer);
-                    })});
+  routes.push_back(
+      {.method = "POST",
+       .path = "/cache/lookup",
+       .handle = guarded([&state](const HttpRequest& request) -> ApiResult<HttpResponse> {
+         API_TRY(Json body, ParseBody(request.body));
+         API_TRY(const Json answer, Lookup(state, std::move(body), request.api_key));
+         return JsonResponse(answer);
+       })});
 }
 
 }  // namespace skippy::api

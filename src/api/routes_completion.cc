@@ -1,5 +1,5 @@
-// The paths that generate: chat, completions, responses, messages, infill; and the ones of llama-server's
-// that this server does not serve, each with its reason.
+// The paths that generate: chat, completions, responses, messages, infill; and the ones of
+// llama-server's that this server does not serve, each with its reason.
 #include <fmt/format.h>
 
 #include <optional>
@@ -20,8 +20,8 @@ Dialect DialectOf(task_response_type type) {
 
 using Prepare = std::function<ApiResult<Json>(Json)>;
 
-ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request, task_response_type type,
-                                const Prepare& prepare) {
+ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request,
+                                task_response_type type, const Prepare& prepare) {
   if (state.stopping) return tl::unexpected<ApiError>(Unavailable("the server is shutting down"));
   const bool templated = type != TASK_RESPONSE_TYPE_NONE && type != TASK_RESPONSE_TYPE_OAI_CMPL;
   const bool memo = !(templated && state.template_asks_date);
@@ -39,7 +39,10 @@ ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request, 
 HttpResponse Generate(ServerState& state, const HttpRequest& request, task_response_type type,
                       RequestLog* log, const Prepare& prepare) {
   auto plan = Guarded([&] { return Parse(state, request, type, prepare); });
-  if (!plan) return ErrorResponse(plan.error(), DialectOf(type));
+  if (!plan) {
+    if (log != nullptr) log->Append(RejectedLine(request.path, plan.error()));
+    return ErrorResponse(plan.error(), DialectOf(type));
+  }
   return RunCompletion(state, std::move(*plan), request, {.endpoint = request.path, .log = log});
 }
 
@@ -53,7 +56,8 @@ ApiResult<Json> PrepareCompletion(const ServerState& state, Json body, bool open
   API_RETURN_IF_ERROR(RefuseInternalFields(body));
   API_RETURN_IF_ERROR(CheckFields(body, state.Limits()));
   API_RETURN_IF_ERROR(RefuseInexact(body));
-  if (BoolOr(body, "echo", false)) return BadRequest("'echo' is not supported: only the answer is returned");
+  if (BoolOr(body, "echo", false))
+    return BadRequest("'echo' is not supported: only the answer is returned");
   if (Has(body, "logprobs") && !body.at("logprobs").is_number()) {
     return BadRequest("'logprobs' must be an integer here");
   }
@@ -83,6 +87,19 @@ ApiStatus CheckInfillModel(const ServerState& state) {
   return {};
 }
 
+ApiStatus CheckInfillText(const Json& body) {
+  for (const char* name : {"input_prefix", "input_suffix", "prompt"}) {
+    API_RETURN_IF_ERROR(CheckText(StringOr(body, name), name));
+  }
+  if (!Has(body, "input_extra")) return {};
+  for (const Json& chunk : body.at("input_extra")) {
+    for (const char* name : {"text", "filename"}) {
+      API_RETURN_IF_ERROR(CheckText(StringOr(chunk, name), name));
+    }
+  }
+  return {};
+}
+
 ApiStatus CheckInfillBody(const Json& body) {
   for (const char* name : {"input_prefix", "input_suffix"}) {
     if (!Has(body, name) || !body.at(name).is_string()) {
@@ -96,7 +113,9 @@ ApiStatus CheckInfillBody(const Json& body) {
   for (const Json& chunk : body.at("input_extra")) {
     const bool shaped = chunk.is_object() && Has(chunk, "text") && chunk.at("text").is_string() &&
                         (!Has(chunk, "filename") || chunk.at("filename").is_string());
-    if (!shaped) return BadRequest("\"input_extra\" must be an array of {\"filename\": string, \"text\": string}");
+    if (!shaped)
+      return BadRequest(
+          "\"input_extra\" must be an array of {\"filename\": string, \"text\": string}");
   }
   return {};
 }
@@ -105,12 +124,14 @@ ApiResult<Json> PrepareInfill(const ServerState& state, Json body) {
   API_RETURN_IF_ERROR(CheckInfillModel(state));
   API_TRY(body, PrepareCompletion(state, std::move(body), false));
   API_RETURN_IF_ERROR(CheckInfillBody(body));
+  API_RETURN_IF_ERROR(CheckInfillText(body));
   if (!Has(body, "input_extra")) body["input_extra"] = Json::array();
   const llama_tokens middle = common_tokenize(state.vocab, StringOr(body, "prompt"), false, true);
   const auto context = static_cast<std::int32_t>(state.info.context);
-  body["prompt"] = format_prompt_infill(
-      state.vocab, body.at("input_prefix"), body.at("input_suffix"), body.at("input_extra"),
-      /*n_batch=*/std::min(2048, context), state.params.n_predict, context, state.settings.spm_infill, middle);
+  body["prompt"] = format_prompt_infill(state.vocab, body.at("input_prefix"),
+                                        body.at("input_suffix"), body.at("input_extra"),
+                                        /*n_batch=*/std::min(2048, context), state.params.n_predict,
+                                        context, state.settings.spm_infill, middle);
   return body;
 }
 
@@ -132,17 +153,21 @@ void AddRefusals(std::vector<Route>& routes) {
          "this server generates text; reranking is not supported");
   refuse({"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/images/generations"},
          "this server serves text only; images and audio are not supported");
-  refuse({"/slots/:id_slot"},
-         "slots are not saved or restored by hand here: every prefix is cached and restored by itself "
-         "(see GET /cache)");
+  refuse(
+      {"/slots/:id_slot"},
+      "slots are not saved or restored by hand here: every prefix is cached and restored by itself "
+      "(see GET /cache)");
 }
 
 }  // namespace
 
 void AddCompletionRoutes(std::vector<Route>& routes, ServerState& state, RequestLog* log) {
-  const auto add = [&](std::initializer_list<const char*> paths, task_response_type type, auto prepare) {
+  const auto add = [&](std::initializer_list<const char*> paths, task_response_type type,
+                       auto prepare) {
     for (const char* path : paths) {
-      routes.push_back({.method = "POST", .path = path, .dialect = DialectOf(type),
+      routes.push_back({.method = "POST",
+                        .path = path,
+                        .dialect = DialectOf(type),
                         .handle = [&state, log, type, prepare](const HttpRequest& request) {
                           return Generate(state, request, type, log, prepare);
                         }});
@@ -152,9 +177,11 @@ void AddCompletionRoutes(std::vector<Route>& routes, ServerState& state, Request
     return [&state, dialect](Json body) { return PrepareChat(state, std::move(body), dialect); };
   };
   const auto completion = [&state](bool openai) {
-    return [&state, openai](Json body) { return PrepareCompletion(state, std::move(body), openai); };
+    return
+        [&state, openai](Json body) { return PrepareCompletion(state, std::move(body), openai); };
   };
-  add({"/v1/chat/completions", "/chat/completions"}, TASK_RESPONSE_TYPE_OAI_CHAT, chat(ChatDialect::kChat));
+  add({"/v1/chat/completions", "/chat/completions"}, TASK_RESPONSE_TYPE_OAI_CHAT,
+      chat(ChatDialect::kChat));
   add({"/v1/responses", "/responses"}, TASK_RESPONSE_TYPE_OAI_RESP, chat(ChatDialect::kResponses));
   add({"/v1/messages"}, TASK_RESPONSE_TYPE_ANTHROPIC, chat(ChatDialect::kMessages));
   add({"/v1/completions"}, TASK_RESPONSE_TYPE_OAI_CMPL, completion(true));

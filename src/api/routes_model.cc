@@ -1,6 +1,6 @@
 // Paths about the server and its model: health, models, props, slots, metrics.
 #include <ctime>
-#include <set>
+#include <string>
 #include <utility>
 
 #include "api/metrics.h"
@@ -22,8 +22,8 @@ Json ModelInfo(const ServerState& state) {
   const llama_model* model = state.model.raw();
   return Json{
       {"id", state.model_name},
-      {"aliases", Json::array()},
-      {"tags", Json::array()},
+      {"aliases", state.settings.aliases},
+      {"tags", state.settings.tags},
       {"object", "model"},
       {"created", static_cast<std::int64_t>(std::time(nullptr))},
       {"owned_by", "llamacpp"},
@@ -53,12 +53,13 @@ Json Models(const ServerState& state) {
       {"tags", Json::array({""})},
       {"capabilities", Json::array({"completion"})},
       {"parameters", ""},
-      {"details", {{"parent_model", ""},
-                   {"format", "gguf"},
-                   {"family", state.model.architecture()},
-                   {"families", Json::array({state.model.architecture()})},
-                   {"parameter_size", ""},
-                   {"quantization_level", ""}}},
+      {"details",
+       {{"parent_model", ""},
+        {"format", "gguf"},
+        {"family", state.model.architecture()},
+        {"families", Json::array({state.model.architecture()})},
+        {"parameter_size", ""},
+        {"quantization_level", ""}}},
   };
   Json models = Json::array();
   models.push_back(std::move(old_form));
@@ -72,10 +73,12 @@ Json Props(const ServerState& state) {
   defaults.sampling = state.params.sampling;
   defaults.n_predict = state.params.n_predict;
   const auto piece = [&](llama_token token) {
-    return token == LLAMA_TOKEN_NULL ? std::string() : common_token_to_piece(state.vocab, token, true);
+    return token == LLAMA_TOKEN_NULL ? std::string()
+                                     : common_token_to_piece(state.vocab, token, true);
   };
   Json props{
-      {"default_generation_settings", {{"params", defaults.to_json(true)}, {"n_ctx", state.info.context}}},
+      {"default_generation_settings",
+       {{"params", defaults.to_json(true)}, {"n_ctx", state.info.context}}},
       {"total_slots", state.info.lanes},
       {"model_alias", state.model_name},
       {"model_ftype", FileType(state.model.raw())},
@@ -106,7 +109,10 @@ Json Slots(ServerState& state, std::size_t& idle) {
   idle = 0;
   for (const engine::LaneStatus& lane : state.engine.Lanes()) {
     if (!lane.busy) ++idle;
-    Json next{{"has_next_token", lane.busy}, {"n_decoded", lane.generated}};
+    Json next{{"has_next_token", lane.busy},
+              {"has_new_line", false},
+              {"n_remain", -1},
+              {"n_decoded", lane.busy ? lane.generated : 0}};
     Json slot{
         {"id", lane.lane.value},
         {"n_ctx", state.info.context},
@@ -127,7 +133,8 @@ Json Slots(ServerState& state, std::size_t& idle) {
 HttpResponse SlotsResponse(ServerState& state, const HttpRequest& request) {
   if (!state.settings.slots) {
     return ErrorResponse(
-        NotSupported("This server does not support slots endpoint. Start it with `--slots`").value(),
+        NotSupported("This server does not support slots endpoint. Start it with `--slots`")
+            .value(),
         Dialect::kOpenAi);
   }
   std::size_t idle = 0;
@@ -141,19 +148,22 @@ HttpResponse SlotsResponse(ServerState& state, const HttpRequest& request) {
 HttpResponse MetricsResponse(ServerState& state) {
   if (!state.settings.metrics) {
     return ErrorResponse(
-        NotSupported("This server does not support metrics endpoint. Start it with `--metrics`").value(),
+        NotSupported("This server does not support metrics endpoint. Start it with `--metrics`")
+            .value(),
         Dialect::kOpenAi);
   }
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4";
   response.body = RenderMetrics(state);
+  response.headers.emplace_back("Process-Start-Time-Unix", std::to_string(state.started_unix));
   return response;
 }
 
 }  // namespace
 
 void AddModelRoutes(std::vector<Route>& routes, ServerState& state) {
-  const auto get = [&](const char* path, bool open, std::function<HttpResponse(const HttpRequest&)> handle) {
+  const auto get = [&](const char* path, bool open,
+                       std::function<HttpResponse(const HttpRequest&)> handle) {
     routes.push_back({.method = "GET",
                       .path = path,
                       .open = open,
@@ -168,9 +178,11 @@ void AddModelRoutes(std::vector<Route>& routes, ServerState& state) {
   get("/v1/health", true, health);
   get("/models", false, [&state](const HttpRequest&) { return JsonResponse(Models(state)); });
   get("/v1/models", false, [&state](const HttpRequest&) { return JsonResponse(Models(state)); });
-  get("/v1/models/:id", false, [&state](const HttpRequest&) { return JsonResponse(ModelInfo(state)); });
+  get("/v1/models/:id", false,
+      [&state](const HttpRequest&) { return JsonResponse(ModelInfo(state)); });
   get("/props", false, [&state](const HttpRequest&) { return JsonResponse(Props(state)); });
-  get("/slots", false, [&state](const HttpRequest& request) { return SlotsResponse(state, request); });
+  get("/slots", false,
+      [&state](const HttpRequest& request) { return SlotsResponse(state, request); });
   get("/metrics", false, [&state](const HttpRequest&) { return MetricsResponse(state); });
   routes.push_back(JsonPost("/props", Dialect::kOpenAi, [&state](const Json&) -> ApiResult<Json> {
     if (!state.settings.props) {

@@ -25,14 +25,18 @@ ApiResult<Json> Tokenize(const ServerState& state, const Json& body) {
     for (const Json& element : content) {
       const double id = element.is_number_integer() ? element.get<double>() : -1;
       const bool known = id >= 0 && id < static_cast<double>(state.info.vocab);
+      if (element.is_string())
+        API_RETURN_IF_ERROR(CheckText(element.get<std::string>(), "content"));
       if (!element.is_string() && !known) {
-        return BadRequest(fmt::format("'content' must be a string or an array of strings and token ids from 0 to {}",
-                                      state.info.vocab - 1));
+        return BadRequest(fmt::format(
+            "'content' must be a string or an array of strings and token ids from 0 to {}",
+            state.info.vocab - 1));
       }
     }
   }
-  const llama_tokens tokens = tokenize_mixed(state.vocab, content, BoolOr(body, "add_special", false),
-                                             BoolOr(body, "parse_special", true));
+  const llama_tokens tokens =
+      tokenize_mixed(state.vocab, content, BoolOr(body, "add_special", false),
+                     BoolOr(body, "parse_special", true));
   if (!BoolOr(body, "with_pieces", false)) return Json{{"tokens", Json(tokens)}};
   Json pieces = Json::array();
   for (const llama_token token : tokens) {
@@ -57,7 +61,8 @@ ApiResult<Json> Detokenize(const ServerState& state, const Json& body) {
   for (const Json& token : body.at("tokens")) {
     const double id = token.is_number_integer() ? token.get<double>() : -1;
     if (id < 0 || id >= static_cast<double>(state.info.vocab)) {
-      return BadRequest(fmt::format("'tokens' must hold token ids from 0 to {}", state.info.vocab - 1));
+      return BadRequest(
+          fmt::format("'tokens' must hold token ids from 0 to {}", state.info.vocab - 1));
     }
     tokens.push_back(static_cast<llama_token>(id));
   }
@@ -67,6 +72,7 @@ ApiResult<Json> Detokenize(const ServerState& state, const Json& body) {
 ApiResult<Json> CountTokens(const ServerState& state, Json body, ChatDialect dialect) {
   API_TRY(Json chat, ToChatBody(state, std::move(body), dialect));
   API_TRY(const Json rendered, ApplyTemplate(state, std::move(chat)));
+  API_RETURN_IF_ERROR(CheckText(rendered.at("prompt").get<std::string>(), "messages"));
   const auto count = tokenize_mixed(state.vocab, rendered.at("prompt"), true, true).size();
   Json answer{{"input_tokens", count}};
   if (dialect != ChatDialect::kMessages) answer["object"] = "response.input_tokens";
@@ -82,7 +88,8 @@ ApiResult<Json> RenderTemplate(const ServerState& state, Json body) {
 }  // namespace
 
 void AddTextRoutes(std::vector<Route>& routes, ServerState& state) {
-  const auto add = [&](const char* path, Dialect dialect, std::function<ApiResult<Json>(Json)> handle) {
+  const auto add = [&](const char* path, Dialect dialect,
+                       std::function<ApiResult<Json>(Json)> handle) {
     routes.push_back(JsonPost(path, dialect, std::move(handle)));
   };
   add("/tokenize", Dialect::kOpenAi, [&state](Json body) { return Tokenize(state, body); });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -17,7 +18,8 @@ namespace {
 
 std::string MetaText(const llama_model* model, llama_model_meta_key key) {
   char buffer[512] = {};
-  const int length = llama_model_meta_val_str(model, llama_model_meta_key_str(key), buffer, sizeof buffer);
+  const int length =
+      llama_model_meta_val_str(model, llama_model_meta_key_str(key), buffer, sizeof buffer);
   return length > 0 ? std::string(buffer) : std::string();
 }
 
@@ -34,7 +36,8 @@ void MetaNumber(const llama_model* model, llama_model_meta_key key, std::int32_t
   if (std::abs(parsed) < 1e9F) value = static_cast<std::int32_t>(parsed);
 }
 
-// A GGUF may carry sampling defaults of its own; what the command line set stays, as in llama-server.
+// A GGUF may carry sampling defaults of its own; what the command line set stays, as in
+// llama-server.
 void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling& sampling) {
   const auto free_to_set = [&](common_params_sampling_config field) {
     return (sampling.user_sampling_config & field) == 0;
@@ -46,14 +49,15 @@ void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling
       sampling.samplers = common_sampler_types_from_names(string_split<std::string>(names, ';'));
     }
   }
-  const auto apply = [&](common_params_sampling_config field, llama_model_meta_key key, auto& value) {
+  const auto apply = [&](common_params_sampling_config field, llama_model_meta_key key,
+                         auto& value) {
     if (free_to_set(field)) MetaNumber(model, key, value);
   };
   apply(COMMON_PARAMS_SAMPLING_CONFIG_TOP_K, LLAMA_MODEL_META_KEY_SAMPLING_TOP_K, sampling.top_k);
   apply(COMMON_PARAMS_SAMPLING_CONFIG_TOP_P, LLAMA_MODEL_META_KEY_SAMPLING_TOP_P, sampling.top_p);
   apply(COMMON_PARAMS_SAMPLING_CONFIG_MIN_P, LLAMA_MODEL_META_KEY_SAMPLING_MIN_P, sampling.min_p);
-  apply(COMMON_PARAMS_SAMPLING_CONFIG_XTC_PROBABILITY, LLAMA_MODEL_META_KEY_SAMPLING_XTC_PROBABILITY,
-        sampling.xtc_probability);
+  apply(COMMON_PARAMS_SAMPLING_CONFIG_XTC_PROBABILITY,
+        LLAMA_MODEL_META_KEY_SAMPLING_XTC_PROBABILITY, sampling.xtc_probability);
   apply(COMMON_PARAMS_SAMPLING_CONFIG_XTC_THRESHOLD, LLAMA_MODEL_META_KEY_SAMPLING_XTC_THRESHOLD,
         sampling.xtc_threshold);
   apply(COMMON_PARAMS_SAMPLING_CONFIG_TEMP, LLAMA_MODEL_META_KEY_SAMPLING_TEMP, sampling.temp);
@@ -71,8 +75,8 @@ void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling
 
 }  // namespace
 
-ServerState::ServerState(ServerSettings given, const llama::Model& loaded, runtime::Runtime& runtime,
-                         engine::Engine& running, const Clock& time)
+ServerState::ServerState(ServerSettings given, const llama::Model& loaded,
+                         runtime::Runtime& runtime, engine::Engine& running, const Clock& time)
     : settings(std::move(given)),
       model(loaded),
       info(runtime.info()),
@@ -80,9 +84,10 @@ ServerState::ServerState(ServerSettings given, const llama::Model& loaded, runti
       clock(time),
       plans(std::make_unique<PlanMemo>()) {
   vocab = model.vocab();
-  model_name = settings.model_alias.empty()
+  model_name = settings.aliases.empty()
                    ? std::filesystem::path(settings.model_path).filename().string()
-                   : settings.model_alias;
+                   : *settings.aliases.begin();
+  started_unix = static_cast<std::int64_t>(std::time(nullptr));
 
   params.sampling = settings.sampling;
   ApplyModelSamplingDefaults(model.raw(), params.sampling);
@@ -146,7 +151,8 @@ Status ServerState::InitTemplates() {
   return {};
 }
 
-Result<std::unique_ptr<ServerState>> ServerState::Make(ServerSettings settings, const llama::Model& model,
+Result<std::unique_ptr<ServerState>> ServerState::Make(ServerSettings settings,
+                                                       const llama::Model& model,
                                                        runtime::Runtime& runtime,
                                                        engine::Engine& engine, const Clock& clock) {
   std::unique_ptr<ServerState> state(
@@ -175,7 +181,8 @@ ServerState::Adapters ServerState::DefaultAdapters() const {
   const std::lock_guard lock(mutex_);
   Adapters active;
   for (std::size_t i = 0; i < adapter_scales_.size(); ++i) {
-    if (adapter_scales_[i] != 0) active.emplace_back(static_cast<std::uint32_t>(i), adapter_scales_[i]);
+    if (adapter_scales_[i] != 0)
+      active.emplace_back(static_cast<std::uint32_t>(i), adapter_scales_[i]);
   }
   return active;
 }

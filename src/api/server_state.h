@@ -1,7 +1,8 @@
-// What all handlers share: the loaded model as the protocol sees it, the engine, and the server's settings.
+// What all handlers share: the loaded model as the protocol sees it, the engine, and the server's
+// settings.
 //
-// Threads: settings and model facts are immutable after construction; adapter scales, counters and the
-// stopping flag are thread-safe. Everything referred to must outlive it.
+// Threads: settings and model facts are immutable after construction; adapter scales, counters and
+// the stopping flag are thread-safe. Everything referred to must outlive it.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,21 +31,24 @@ namespace skippy::api {
 
 struct ServerSettings {
   std::string model_path;
-  std::string model_alias;          // name shown to clients; empty: the file's name
-  bool metrics = false;             // serve GET /metrics
-  bool slots = true;                // serve GET /slots
-  bool props = false;               // serve POST /props
+  std::set<std::string>
+      aliases;  // names shown to clients, the first is the model's; empty: the file's
+  std::set<std::string> tags;  // told in the list of models
+  bool metrics = false;        // serve GET /metrics
+  bool slots = true;           // serve GET /slots
+  bool props = false;          // serve POST /props
   bool jinja = true;
-  std::string chat_template;        // overrides the model's; a Jinja text or the name of a built-in one
+  std::string chat_template;  // overrides the model's; a Jinja text or the name of a built-in one
   std::string reasoning_format = "auto";
-  bool reasoning = true;            // false: thinking is switched off where the template can
+  bool reasoning = true;  // false: thinking is switched off where the template can
   std::int32_t reasoning_budget = -1;
   std::map<std::string, std::string> template_kwargs;  // variable -> JSON value
-  std::uint32_t max_choices = 64;   // most completions of one request; each takes a place in the queue
-  std::int32_t n_predict = -1;      // default of max_tokens; -1: up to the context
+  std::uint32_t max_choices =
+      64;                       // most completions of one request; each takes a place in the queue
+  std::int32_t n_predict = -1;  // default of max_tokens; -1: up to the context
   std::int32_t sse_ping_seconds = 30;
   TenantOptions tenants;
-  bool log_requests = false;        // one JSON line a request on standard output
+  bool log_requests = false;  // one JSON line a request on standard output
   bool spm_infill = false;
   common_params_sampling sampling;  // defaults of requests that say nothing
 };
@@ -54,9 +59,10 @@ class ServerState {
  public:
   ~ServerState();
   // kInvalidArgument: a chat template that does not parse, or an unknown reasoning format.
-  static Result<std::unique_ptr<ServerState>> Make(ServerSettings settings, const llama::Model& model,
-                                                   runtime::Runtime& runtime, engine::Engine& engine,
-                                                   const Clock& clock);
+  static Result<std::unique_ptr<ServerState>> Make(ServerSettings settings,
+                                                   const llama::Model& model,
+                                                   runtime::Runtime& runtime,
+                                                   engine::Engine& engine, const Clock& clock);
 
   const ServerSettings settings;
   const llama::Model& model;
@@ -66,15 +72,16 @@ class ServerState {
 
   const llama_vocab* vocab = nullptr;
   std::string model_name;
-  common_params params;                        // in the form that llama.cpp's request parsing takes
+  std::int64_t started_unix = 0;  // for scrapers that detect restarts
+  common_params params;           // in the form that llama.cpp's request parsing takes
   server_chat_params chat;
   std::vector<llama_logit_bias> logit_bias_eog;
   bool template_knows_tools = false;
-  std::size_t longest_piece = 1;               // bytes of the longest token text
+  std::size_t longest_piece = 1;  // bytes of the longest token text
 
   Telemetry telemetry;
-  const std::unique_ptr<PlanMemo> plans;       // exact repeats of request bodies
-  bool template_asks_date = false;             // rendered chats may differ from day to day
+  const std::unique_ptr<PlanMemo> plans;  // exact repeats of request bodies
+  bool template_asks_date = false;        // rendered chats may differ from day to day
   std::atomic<bool> stopping{false};
 
   FieldLimits Limits() const;

@@ -1,5 +1,5 @@
-// Counters of finished requests that neither engine nor cache keep: throughput windows and totals in
-// llama-server's words. Thread-safe.
+// Counters of finished requests that neither engine nor cache keep: throughput windows and totals
+// in llama-server's words. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct Throughput {
 };
 
 struct TelemetrySnapshot {
-  std::uint64_t prompt_tokens = 0;         // evaluated
+  std::uint64_t prompt_tokens = 0;  // evaluated
   std::uint64_t prompt_tokens_cached = 0;
   double prompt_seconds = 0;
   std::uint64_t predicted_tokens = 0;
   double predicted_seconds = 0;
-  std::uint64_t longest_sequence = 0;      // prompt + answer
-  Throughput prompt_window;                // since the previous snapshot with reset
+  std::uint64_t longest_sequence = 0;  // prompt + answer
+  Throughput prompt_window;            // since the previous snapshot with reset
   Throughput predicted_window;
 };
 

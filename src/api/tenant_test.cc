@@ -41,7 +41,8 @@ RC_GTEST_PROP(TenantSaltProperty, DifferentPairsHaveDifferentSalts,
   RC_ASSERT(TenantSalt(key_a, salt_a, kOwn) != TenantSalt(key_b, salt_b, kOwn));
 }
 
-RC_GTEST_PROP(TenantSaltProperty, MovingTheBorderBetweenKeyAndSaltGivesAnother, (std::string text)) {
+RC_GTEST_PROP(TenantSaltProperty, MovingTheBorderBetweenKeyAndSaltGivesAnother,
+              (std::string text)) {
   RC_PRE(text.size() >= 2U);
   const std::size_t cut = *rc::gen::inRange<std::size_t>(1, text.size());
   RC_ASSERT(TenantSalt(text.substr(0, cut), text.substr(cut), kOwn) != TenantSalt(text, "", kOwn));

@@ -1,5 +1,6 @@
-// Text of one answer as it grows token by token: completes UTF-8 characters, finds stop strings, and holds
-// back what may yet turn into one. Same results as llama-server; what it holds back at the end it gives out.
+// Text of one answer as it grows token by token: completes UTF-8 characters, finds stop strings,
+// and holds back what may yet turn into one. Same results as llama-server; what it holds back at
+// the end it gives out.
 //
 // Single-threaded (its owner). Cost of a step: O(unsent text x stop strings).
 #pragma once
@@ -16,9 +17,9 @@ class TextAssembler {
   explicit TextAssembler(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
   struct Step {
-    std::string send;       // text that may go out now
-    bool complete = true;   // false: the text ends within a character; nothing was sent
-    bool stopped = false;   // a stop string was found; it and what follows are cut off
+    std::string send;      // text that may go out now
+    bool complete = true;  // false: the text ends within a character; nothing was sent
+    bool stopped = false;  // a stop string was found; it and what follows are cut off
   };
   // `last`: no more text will come (end-of-generation token), so nothing is held back.
   Step Append(std::string_view piece, bool last);
@@ -30,8 +31,8 @@ class TextAssembler {
   const std::string& stopping_word() const { return stopping_word_; }
   bool has_new_line() const { return has_new_line_; }
 
-  // llama-server's n_indent: true when a line begins with less indentation than asked for; the line's rest
-  // is cut off. Call once a step.
+  // llama-server's n_indent: true when a line begins with less indentation than asked for; the
+  // line's rest is cut off. Call once a step.
   bool IndentedTooLittle(std::size_t least_indent);
 
  private:

@@ -105,7 +105,8 @@ TEST(Utf8, TellsValidFromInvalid) {
   EXPECT_FALSE(ValidUtf8("\xE2\x82"));
 }
 
-// However the text is cut into tokens, the same text goes out, and it ends before the first stop string.
+// However the text is cut into tokens, the same text goes out, and it ends before the first stop
+// string.
 RC_GTEST_PROP(TextAssemblerProperty, CuttingIntoTokensChangesNothing, ()) {
   const auto letters = rc::gen::container<std::string>(rc::gen::element('a', 'b', 'c'));
   const std::string whole = *letters;
@@ -124,8 +125,8 @@ RC_GTEST_PROP(TextAssemblerProperty, CuttingIntoTokensChangesNothing, ()) {
     stopped = step.stopped;
     at += length;
     if (stopped) {
-      // Tokens end the scan: a stop string that begins earlier but ends in a later token loses against
-      // one that is complete already, as in llama-server.
+      // Tokens end the scan: a stop string that begins earlier but ends in a later token loses
+      // against one that is complete already, as in llama-server.
       RC_ASSERT(text.text().size() >= end);
     }
   }

@@ -13,11 +13,13 @@ TopProbs ComputeTopProbs(std::span<const float> logits, Token sampled, std::size
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit - largest));
   const auto probability = [&](Token token) {
-    const double e = std::exp(static_cast<double>(logits[static_cast<std::size_t>(token)] - largest));
+    const double e =
+        std::exp(static_cast<double>(logits[static_cast<std::size_t>(token)] - largest));
     return static_cast<float>(e / sum);
   };
 
-  // The best `count` so far as a heap whose front is the weakest of them: most logits fail one comparison.
+  // The best `count` so far as a heap whose front is the weakest of them: most logits fail one
+  // comparison.
   const auto better = [&](Token a, Token b) {
     const float la = logits[static_cast<std::size_t>(a)];
     const float lb = logits[static_cast<std::size_t>(b)];

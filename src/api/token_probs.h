@@ -15,8 +15,8 @@ struct TokenProb {
 };
 
 struct TopProbs {
-  float sampled = 0;            // probability of the sampled token
-  std::vector<TokenProb> top;   // at most `count`, most likely first
+  float sampled = 0;           // probability of the sampled token
+  std::vector<TokenProb> top;  // at most `count`, most likely first
 };
 
 // Softmax over all logits (no temperature, no sampling chain), as llama-server reports by default.

@@ -40,7 +40,8 @@ RC_GTEST_PROP(TopProbsProperty, AreOrderedAndSumToAtMostOne, (std::vector<std::i
     if (i > 0) RC_ASSERT(probs.top[i - 1].probability >= probs.top[i].probability);
   }
   RC_ASSERT(sum < 1.0 + 1e-4);
-  RC_ASSERT(probs.top.front().token == std::max_element(logits.begin(), logits.end()) - logits.begin());
+  RC_ASSERT(probs.top.front().token ==
+            std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ std::string ToolsText(const Json& tools) {
       "You can call functions. Their descriptions, one JSON object a line:\n<tools>\n";
   for (const Json& tool : tools) text += tool.dump_safe() + "\n";
   text += "</tools>\nTo call a function, answer with its name and arguments as JSON:\n";
-  text += fmt::format("{}\n{{\"name\": \"...\", \"arguments\": {{...}}}}\n{}", kCallBegin, kCallEnd);
+  text +=
+      fmt::format("{}\n{{\"name\": \"...\", \"arguments\": {{...}}}}\n{}", kCallBegin, kCallEnd);
   return text;
 }
 
@@ -75,15 +76,17 @@ void DescribeTools(Json& messages, const Json& tools) {
       message["content"] = said.empty() ? calls : said + "\n" + calls;
       message.erase("tool_calls");
     } else if (role == "tool" || role == "function") {
-      message = Json{{"role", "user"},
-                     {"content", "<tool_response>\n" + ContentText(message) + "\n</tool_response>"}};
+      message =
+          Json{{"role", "user"},
+               {"content", "<tool_response>\n" + ContentText(message) + "\n</tool_response>"}};
     }
     rendered.push_back(std::move(message));
   }
   messages = std::move(rendered);
 }
 
-ToolGrammar BuildToolGrammar(const Json& tools, const std::string& generation_prompt, bool required) {
+ToolGrammar BuildToolGrammar(const Json& tools, const std::string& generation_prompt,
+                             bool required) {
   const common_peg_arena arena = build_chat_peg_parser([&](common_chat_peg_builder& p) {
     common_peg_parser calls = p.choice();
     for (const Json& tool : tools) {

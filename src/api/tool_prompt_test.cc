@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kPrefix = "<|im_start|>assistant\n";
 
 Json Tools() {
-  return Json::parse(R"([{"type":"function","function":{"name":"get_weather","description":"Weather",
+  return Json::parse(
+      R"([{"type":"function","function":{"name":"get_weather","description":"Weather",
     "parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
     {"type":"function","function":{"name":"quo\"te"}}])");
 }
@@ -35,7 +36,8 @@ std::string Contents(const Json& messages) {
 }
 
 TEST(DescribeTools, ToolsGoIntoTheSystemMessage) {
-  Json messages = Json::parse(R"([{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}])");
+  Json messages =
+      Json::parse(R"([{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}])");
   DescribeTools(messages, Tools());
   ASSERT_EQ(messages.size(), 2U);
   const std::string system = StringOr(messages.at(std::size_t{0}), "content");
@@ -57,7 +59,8 @@ TEST(DescribeTools, EarlierCallsAndResultsBecomeText) {
     {"role":"tool","tool_call_id":"1","content":"sunny"}])");
   DescribeTools(messages, Tools());
   const std::string all = Contents(messages);
-  EXPECT_NE(all.find("assistant:<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n"
+  EXPECT_NE(all.find("assistant:<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": "
+                     "\"Paris\"}}\n"
                      "</tool_call>|"),
             std::string::npos);
   EXPECT_NE(all.find("user:<tool_response>\nsunny\n</tool_response>|"), std::string::npos);
@@ -73,7 +76,9 @@ TEST(DescribeTools, DependsOnTheRequestOnly) {
 
 TEST(ToolGrammar, CallIsParsedWithItsArgumentsVerbatim) {
   const common_chat_msg message = Parse(
-      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": { \"city\":  \"Paris\" }}\n</tool_call>", true);
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": { \"city\":  \"Paris\" "
+      "}}\n</tool_call>",
+      true);
   ASSERT_EQ(message.tool_calls.size(), 1U);
   EXPECT_EQ(message.tool_calls[0].name, "get_weather");
   EXPECT_EQ(message.tool_calls[0].arguments, "{ \"city\":  \"Paris\" }");
@@ -83,7 +88,8 @@ TEST(ToolGrammar, CallIsParsedWithItsArgumentsVerbatim) {
 // What the model wrote under the grammar comes back as the same bytes in the next turn's prompt.
 TEST(ToolGrammar, CallRoundTripsThroughTheNextTurn) {
   const std::string answer =
-      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\n  \"city\": \"Paris\"\n}}\n</tool_call>";
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\n  \"city\": "
+      "\"Paris\"\n}}\n</tool_call>";
   const common_chat_msg message = Parse(answer, true);
   Json messages = Json::array();
   messages.push_back(Json{{"role", "system"}, {"content", "s"}});

@@ -42,10 +42,11 @@ void PrintStatus(const Json& status) {
   std::printf("  %-10s%s%s\n", "cache", on ? api::StringOr(status, "policy").c_str() : "off: ",
               on ? "" : api::StringOr(status, "off_reason").c_str());
   std::printf("  %-10s%s\n", "reuse", api::StringOr(status, "reuse").c_str());
-  std::printf("  %-10s%.1f of %.1f MiB, %.0f entries, %.0f blocks, %.0f snapshots, %.0f decoded results\n",
-              "host", Number(host, "physical_bytes") / kMib, Number(host, "max_bytes") / kMib,
-              Number(host, "entries"), Number(host, "blocks"), Number(host, "snapshots"),
-              Number(host, "decoded_results"));
+  std::printf(
+      "  %-10s%.1f of %.1f MiB, %.0f entries, %.0f blocks, %.0f snapshots, %.0f decoded results\n",
+      "host", Number(host, "physical_bytes") / kMib, Number(host, "max_bytes") / kMib,
+      Number(host, "entries"), Number(host, "blocks"), Number(host, "snapshots"),
+      Number(host, "decoded_results"));
   std::printf("  %-10s%.0f prompt tokens, %.0f cached (%.1f %%)\n", "tokens", total, cached,
               total > 0 ? 100 * cached / total : 0);
   PrintCounts("hits", status.at("requests_by_hit_kind"));
@@ -55,12 +56,14 @@ void PrintStatus(const Json& status) {
 // The server's answer, or why there is none.
 Result<std::string> Fetch(const std::string& url, const std::string& key) {
   if (url.rfind("http://", 0) != 0) {
-    return Err(ErrorCode::kInvalidArgument, fmt::format("--url: '{}' must begin with http://", url));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("--url: '{}' must begin with http://", url));
   }
   std::string origin = url;
   while (!origin.empty() && origin.back() == '/') origin.pop_back();
   httplib::Client client(origin);
-  if (!client.is_valid()) return Err(ErrorCode::kInvalidArgument, fmt::format("--url: '{}' is not a URL", url));
+  if (!client.is_valid())
+    return Err(ErrorCode::kInvalidArgument, fmt::format("--url: '{}' is not a URL", url));
   client.set_connection_timeout(5);
   client.set_read_timeout(30);
   httplib::Headers headers;
@@ -71,8 +74,9 @@ Result<std::string> Fetch(const std::string& url, const std::string& key) {
                fmt::format("no answer from {}: {}", url, httplib::to_string(answer.error())));
   }
   if (answer->status != 200) {
-    return Err(ErrorCode::kUnavailable, fmt::format("{} answered with status {}{}", url, answer->status,
-                                                    answer->status == 401 ? ": give --api-key" : ""));
+    return Err(ErrorCode::kUnavailable,
+               fmt::format("{} answered with status {}{}", url, answer->status,
+                           answer->status == 401 ? ": give --api-key" : ""));
   }
   return answer->body;
 }

@@ -1,5 +1,5 @@
-// The subcommands. Each takes the arguments behind its name and gives the process's exit code: 0 success,
-// 1 the thing asked about is not so, 2 bad usage or bad input.
+// The subcommands. Each takes the arguments behind its name and gives the process's exit code: 0
+// success, 1 the thing asked about is not so, 2 bad usage or bad input.
 #pragma once
 
 #include <string>

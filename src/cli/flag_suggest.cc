@@ -20,7 +20,8 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
-std::optional<std::string> NearestFlag(std::string_view unknown, const std::vector<std::string>& known) {
+std::optional<std::string> NearestFlag(std::string_view unknown,
+                                       const std::vector<std::string>& known) {
   constexpr std::size_t kLongest = 64;
   if (unknown.size() > kLongest) return std::nullopt;
   std::optional<std::string> nearest;

@@ -13,6 +13,7 @@ namespace skippy::cli {
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
 // Empty when none is near enough to be a likely meaning.
-std::optional<std::string> NearestFlag(std::string_view unknown, const std::vector<std::string>& known);
+std::optional<std::string> NearestFlag(std::string_view unknown,
+                                       const std::vector<std::string>& known);
 
 }  // namespace skippy::cli

@@ -20,15 +20,17 @@ constexpr const char* kUsage =
     "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"
     "\n"
-    "skippy COMMAND --help tells the flags. Exit codes: 0 success, 1 not so, 2 bad usage or bad input.\n";
+    "skippy COMMAND --help tells the flags. Exit codes: 0 success, 1 not so, 2 bad usage or bad "
+    "input.\n";
 
-// Parsers of llama.cpp recurse on the request; their threads get room for what the limits let through.
-// The memory is only reserved, not used.
+// Parsers of llama.cpp recurse on the request; their threads get room for what the limits let
+// through. The memory is only reserved, not used.
 void GiveThreadsRoom() {
-  constexpr std::size_t kStackBytes = std::size_t{64} << 20U;
+  constexpr std::size_t kStackBytes = std::size_t{128} << 20U;
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
-  if (pthread_attr_setstacksize(&attributes, kStackBytes) == 0) pthread_setattr_default_np(&attributes);
+  if (pthread_attr_setstacksize(&attributes, kStackBytes) == 0)
+    pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
 }
 

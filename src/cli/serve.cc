@@ -1,9 +1,10 @@
 // skippy serve: loads a model, answers requests until told to stop, unloads.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <clocale>
 #include <cstdio>
-#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,22 +64,29 @@ common_params_sampling SamplingDefaults(const ServeOptions& options) {
     if (flag == "top-p") set_float(sampling.top_p, value, COMMON_PARAMS_SAMPLING_CONFIG_TOP_P);
     if (flag == "min-p") set_float(sampling.min_p, value, COMMON_PARAMS_SAMPLING_CONFIG_MIN_P);
     if (flag == "typical") set_float(sampling.typ_p, value);
-    if (flag == "repeat-last-n") set_int(sampling.penalty_last_n, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_LAST_N);
-    if (flag == "repeat-penalty") set_float(sampling.penalty_repeat, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_REPEAT);
+    if (flag == "repeat-last-n")
+      set_int(sampling.penalty_last_n, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_LAST_N);
+    if (flag == "repeat-penalty")
+      set_float(sampling.penalty_repeat, value, COMMON_PARAMS_SAMPLING_CONFIG_PENALTY_REPEAT);
     if (flag == "presence-penalty") set_float(sampling.penalty_present, value);
     if (flag == "frequency-penalty") set_float(sampling.penalty_freq, value);
     if (flag == "dry-multiplier") set_float(sampling.dry_multiplier, value);
     if (flag == "dry-base") set_float(sampling.dry_base, value);
     if (flag == "dry-allowed-length") set_int(sampling.dry_allowed_length, value);
     if (flag == "dry-penalty-last-n") set_int(sampling.dry_penalty_last_n, value);
-    if (flag == "xtc-probability") set_float(sampling.xtc_probability, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_PROBABILITY);
-    if (flag == "xtc-threshold") set_float(sampling.xtc_threshold, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_THRESHOLD);
+    if (flag == "xtc-probability")
+      set_float(sampling.xtc_probability, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_PROBABILITY);
+    if (flag == "xtc-threshold")
+      set_float(sampling.xtc_threshold, value, COMMON_PARAMS_SAMPLING_CONFIG_XTC_THRESHOLD);
     if (flag == "top-n-sigma") set_float(sampling.top_n_sigma, value);
     if (flag == "dynatemp-range") set_float(sampling.dynatemp_range, value);
     if (flag == "dynatemp-exp") set_float(sampling.dynatemp_exponent, value);
-    if (flag == "mirostat") set_int(sampling.mirostat, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT);
-    if (flag == "mirostat-lr") set_float(sampling.mirostat_eta, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_ETA);
-    if (flag == "mirostat-ent") set_float(sampling.mirostat_tau, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_TAU);
+    if (flag == "mirostat")
+      set_int(sampling.mirostat, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT);
+    if (flag == "mirostat-lr")
+      set_float(sampling.mirostat_eta, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_ETA);
+    if (flag == "mirostat-ent")
+      set_float(sampling.mirostat_tau, value, COMMON_PARAMS_SAMPLING_CONFIG_MIROSTAT_TAU);
   }
   return sampling;
 }
@@ -109,10 +117,12 @@ CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeI
 // Variables for the template, each as JSON text.
 Result<std::map<std::string, std::string>> TemplateVariables(const ServeOptions& options) {
   std::map<std::string, std::string> variables;
-  if (options.reasoning != "auto") variables["enable_thinking"] = options.reasoning == "on" ? "true" : "false";
+  if (options.reasoning != "auto")
+    variables["enable_thinking"] = options.reasoning == "on" ? "true" : "false";
   if (options.template_kwargs.empty()) return variables;
   const auto parsed = api::ParseBody(options.template_kwargs);
-  if (!parsed) return Err(ErrorCode::kInvalidArgument, "--chat-template-kwargs: " + parsed.error().message);
+  if (!parsed)
+    return Err(ErrorCode::kInvalidArgument, "--chat-template-kwargs: " + parsed.error().message);
   for (const auto& [name, value] : parsed->items()) variables[name] = value.dump();
   return variables;
 }
@@ -120,7 +130,8 @@ Result<std::map<std::string, std::string>> TemplateVariables(const ServeOptions&
 api::ServerSettings SettingsOf(const ServeOptions& options) {
   api::ServerSettings settings;
   settings.model_path = options.model;
-  settings.model_alias = options.alias;
+  settings.aliases.insert(options.aliases.begin(), options.aliases.end());
+  settings.tags.insert(options.tags.begin(), options.tags.end());
   settings.metrics = options.metrics;
   settings.slots = options.slots;
   settings.props = options.props;
@@ -153,10 +164,11 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
   const runtime::RuntimeInfo& info = state.info;
   const std::uint64_t row = info.shape.kv_row_bytes + info.shape.window_row_bytes;
   Say(fmt::format("skippy: serving {}", state.model_name));
-  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model, state.model.architecture(),
-                  info.vocab, state.model.content_digest().ShortHex()));
-  Say(fmt::format("  memory    {}: {} bytes a token{}", MemoryKind(info.shape), row,
-                  info.shape.HasSnapshot() ? ", " + Size(info.shape.snapshot_bytes) + " a snapshot" : ""));
+  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model,
+                  state.model.architecture(), info.vocab, state.model.content_digest().ShortHex()));
+  Say(fmt::format(
+      "  memory    {}: {} bytes a token{}", MemoryKind(info.shape), row,
+      info.shape.HasSnapshot() ? ", " + Size(info.shape.snapshot_bytes) + " a snapshot" : ""));
   if (!options.cache) {
     Say("  cache     off (--no-cache)");
   } else if (info.policy == PayloadPolicy::kOff) {
@@ -166,10 +178,11 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
                     options.cache_ram_mib, options.bit_exact ? "bit" : "token"));
     Say(fmt::format("  reuse     {}", api::ReuseWords(info)));
   }
-  Say(fmt::format("  lanes     {} x {} tokens of context, chunks of {}, queue of {}", info.lanes, info.context,
-                  info.chunk, options.max_queue));
+  Say(fmt::format("  lanes     {} x {} tokens of context, chunks of {}, queue of {}", info.lanes,
+                  info.context, info.chunk, options.max_queue));
   if (!state.template_knows_tools) {
-    Say("  tools     the template knows none: they are told in the system message and held by a grammar");
+    Say("  tools     the template knows none: they are told in the system message and held by a "
+        "grammar");
   }
   const bool v6 = options.host.find(':') != std::string::npos;
   const std::string url =
@@ -177,7 +190,8 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
   Say(fmt::format("  address   {0}  (OpenAI base URL: {0}/v1){1}", url,
                   options.api_keys.empty() ? "" : ", API key needed"));
   if (!IsLoopback(options.host) && options.api_keys.empty()) {
-    Say("  WARNING   anyone who reaches this address may use the server: set --api-key or --api-key-file");
+    Say("  WARNING   anyone who reaches this address may use the server: set --api-key or "
+        "--api-key-file");
   }
 }
 
@@ -203,7 +217,8 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   const runtime::RuntimeInfo& info = loaded.runtime->info();
 
   const CacheOptions cache = CacheOptionsOf(options, info);
-  for (const std::string& problem : cache.Validate()) return Err(ErrorCode::kInvalidArgument, problem);
+  for (const std::string& problem : cache.Validate())
+    return Err(ErrorCode::kInvalidArgument, problem);
   loaded.cache = std::make_unique<PrefixCache>(cache, loaded.clock);
 
   engine::EngineOptions engine;
@@ -212,12 +227,13 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   engine.cache = options.cache && info.policy != PayloadPolicy::kOff;
   engine.hot_lanes = engine.hot_lanes && options.cache;
   engine.share_prefill = engine.share_prefill && engine.cache;
-  loaded.engine = std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
+  loaded.engine =
+      std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
   api::ServerSettings settings = SettingsOf(options);
   SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));
-  SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), *loaded.model, *loaded.runtime,
-                                                  *loaded.engine, loaded.clock));
+  SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), *loaded.model,
+                                                  *loaded.runtime, *loaded.engine, loaded.clock));
   return {};
 }
 
@@ -233,6 +249,7 @@ int Serve(std::vector<std::string> arguments) {
   }
   const ServeOptions& options = parsed->options;
   InstallStopSignals();
+  if (options.verbose) setenv("SKIPPY_LLAMA_LOG", "info", 0);
 
   api::HttpOptions http;
   http.host = options.host;

@@ -16,27 +16,30 @@
 namespace skippy::cli {
 namespace {
 
-// llama-server's short spellings have several letters, which the library takes for bundles of one-letter flags.
+// llama-server's short spellings have several letters, which the library takes for bundles of
+// one-letter flags.
 const std::map<std::string, std::string>& ShortForms() {
   static const std::map<std::string, std::string> kForms{
-      {"-m", "--model"},           {"-a", "--alias"},
-      {"-c", "--ctx-size"},        {"-np", "--parallel"},
-      {"-ngl", "--n-gpu-layers"},  {"-t", "--threads"},
-      {"-tb", "--threads-batch"},  {"-b", "--batch-size"},
-      {"-ub", "--ubatch-size"},    {"-fa", "--flash-attn"},
-      {"-ctk", "--cache-type-k"},  {"-ctv", "--cache-type-v"},
-      {"-cram", "--cache-ram"},    {"-n", "--n-predict"},
-      {"-s", "--seed"},            {"-to", "--timeout"},
-      {"-cb", "--cont-batching"},  {"-h", "--help"},
-      {"-no-kvu", "--no-kv-unified"},
+      {"-m", "--model"},          {"-a", "--alias"},
+      {"-v", "--verbose"},        {"-c", "--ctx-size"},
+      {"-np", "--parallel"},      {"-ngl", "--n-gpu-layers"},
+      {"-t", "--threads"},        {"-tb", "--threads-batch"},
+      {"-b", "--batch-size"},     {"-ub", "--ubatch-size"},
+      {"-fa", "--flash-attn"},    {"-ctk", "--cache-type-k"},
+      {"-ctv", "--cache-type-v"}, {"-cram", "--cache-ram"},
+      {"-n", "--n-predict"},      {"-s", "--seed"},
+      {"-to", "--timeout"},       {"-cb", "--cont-batching"},
+      {"-h", "--help"},           {"-no-kvu", "--no-kv-unified"},
   };
   return kForms;
 }
 
-// Flags of llama-server that would make answers inexact, or that this server has no counterpart for.
+// Flags of llama-server that would make answers inexact, or that this server has no counterpart
+// for.
 const std::map<std::string, std::string>& Refused() {
   static const std::string kShift =
-      "moving cached text to other positions changes answers; this server reuses exact prefixes only";
+      "moving cached text to other positions changes answers; this server reuses exact prefixes "
+      "only";
   static const std::string kMedia = "this server serves text only";
   static const std::string kDraft = "speculative decoding is not supported yet";
   static const std::map<std::string, std::string> kReasons{
@@ -74,13 +77,27 @@ struct Range {
 
 // Sampling defaults; the names are those of the request fields' flags in llama-server.
 constexpr Range kSampling[] = {
-    {"temp", 0, 1e6},           {"top-k", 0, 2147483647.0},   {"top-p", 0, 1},
-    {"min-p", 0, 1},            {"typical", 0, 1e6},          {"repeat-last-n", 0, 2147483647.0},
-    {"repeat-penalty", 1e-6, 1e6}, {"presence-penalty", -1e6, 1e6}, {"frequency-penalty", -1e6, 1e6},
-    {"dry-multiplier", 0, 1e6}, {"dry-base", 0, 1e6},         {"dry-allowed-length", 0, 2147483647.0},
-    {"dry-penalty-last-n", 0, 2147483647.0}, {"xtc-probability", 0, 1}, {"xtc-threshold", 0, 1e6},
-    {"top-n-sigma", -1e6, 1e6}, {"dynatemp-range", 0, 1e6},   {"dynatemp-exp", -1e6, 1e6},
-    {"mirostat", 0, 2},         {"mirostat-lr", 0, 1e6},      {"mirostat-ent", 0, 1e6},
+    {"temp", 0, 1e6},
+    {"top-k", 0, 2147483647.0},
+    {"top-p", 0, 1},
+    {"min-p", 0, 1},
+    {"typical", 0, 1e6},
+    {"repeat-last-n", 0, 2147483647.0},
+    {"repeat-penalty", 1e-6, 1e6},
+    {"presence-penalty", -1e6, 1e6},
+    {"frequency-penalty", -1e6, 1e6},
+    {"dry-multiplier", 0, 1e6},
+    {"dry-base", 0, 1e6},
+    {"dry-allowed-length", 0, 2147483647.0},
+    {"dry-penalty-last-n", 0, 2147483647.0},
+    {"xtc-probability", 0, 1},
+    {"xtc-threshold", 0, 1e6},
+    {"top-n-sigma", -1e6, 1e6},
+    {"dynatemp-range", 0, 1e6},
+    {"dynatemp-exp", -1e6, 1e6},
+    {"mirostat", 0, 2},
+    {"mirostat-lr", 0, 1e6},
+    {"mirostat-ent", 0, 1e6},
 };
 
 // What the parser fills and Resolve turns into options.
@@ -91,7 +108,7 @@ struct Raw {
   std::string flash_attention = "auto";
   std::string exactness = "token";
   std::string template_file, key_file;
-  std::vector<std::string> keys, lora, lora_scaled;
+  std::vector<std::string> keys, lora, lora_scaled, aliases, tags;
   bool no_cache = false, no_slots = false, no_jinja = false, no_mmap = false, ignored = false;
   std::map<std::string, double> sampling;
 };
@@ -116,12 +133,17 @@ std::vector<std::string> SplitOn(const std::string& text, char separator) {
 
 void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_option("--model", options.model, "GGUF file to serve")->group("Model");
-  app.add_option("--alias", options.alias, "name of the model shown to clients")->group("Model");
-  app.add_option("--n-gpu-layers,--gpu-layers", raw.gpu_layers, "layers on the GPU: a number, auto or all")
+  app.add_option("--alias", raw.aliases, "name(s) of the model shown to clients; comma-separated")
+      ->group("Model");
+  app.add_option("--tags", raw.tags, "tags told in the list of models; comma-separated")
+      ->group("Model");
+  app.add_option("--n-gpu-layers,--gpu-layers", raw.gpu_layers,
+                 "layers on the GPU: a number, auto or all")
       ->group("Model");
   app.add_option("--lora", raw.lora, "LoRA adapter file(s), scale 1; comma-separated or repeated")
       ->group("Model");
-  app.add_option("--lora-scaled", raw.lora_scaled, "LoRA adapter with a scale, FILE:SCALE")->group("Model");
+  app.add_option("--lora-scaled", raw.lora_scaled, "LoRA adapter with a scale, FILE:SCALE")
+      ->group("Model");
   app.add_flag("--lora-init-without-apply", options.adapters_off_at_start,
                "load adapters with scale 0 (POST /lora-adapters sets it)")
       ->group("Model");
@@ -132,28 +154,46 @@ void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
 void AddRuntimeFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Runtime";
   app.add_option("--ctx-size", raw.context,
-                 "context of EACH LANE in tokens (llama-server's -c is the sum of all slots); 0: the model's "
+                 "context of EACH LANE in tokens (llama-server's -c is the sum of all slots); 0: "
+                 "the model's "
                  "training length, at most 8192")
-      ->check(CLI::Range(0.0, 16777216.0))->group(group);
-  app.add_option("--lanes,--parallel", raw.lanes, "requests served at once, each in a lane of its own")
-      ->check(CLI::Range(1.0, 256.0))->group(group);
-  app.add_option("--ubatch-size", raw.ubatch, "most tokens of one prefill call; prefixes are stored on its grid")
-      ->check(CLI::Range(1.0, 65536.0))->group(group);
-  app.add_option("--batch-size", raw.batch, "upper bound of --ubatch-size, as in llama-server")
-      ->check(CLI::Range(1.0, 65536.0))->group(group);
-  app.add_option("--threads", raw.threads, "compute threads; -1 or 0: number of cores")
-      ->check(CLI::Range(-1.0, 1024.0))->group(group);
-  app.add_option("--threads-batch", raw.threads_batch, "compute threads of prefill; -1 or 0: as --threads")
-      ->check(CLI::Range(-1.0, 1024.0))->group(group);
-  app.add_option("--flash-attn", raw.flash_attention, "on, off or auto")
-      ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))->group(group);
-  const auto types = CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"});
-  app.add_option("--cache-type-k", options.type_k, "type of cached keys")->check(types)->group(group);
-  app.add_option("--cache-type-v", options.type_v, "type of cached values")->check(types)->group(group);
-  app.add_flag("--swa-full", options.swa_full, "keep whole sliding-window caches: rewind to any token")
+      ->check(CLI::Range(0.0, 16777216.0))
       ->group(group);
-  for (const char* flag : {"--cont-batching", "--no-kv-unified", "--no-context-shift", "--cache-prompt",
-                           "--warmup", "--no-warmup", "--no-webui", "--no-ui", "--no-perf"}) {
+  app.add_option("--lanes,--parallel", raw.lanes,
+                 "requests served at once, each in a lane of its own")
+      ->check(CLI::Range(1.0, 256.0))
+      ->group(group);
+  app.add_option("--ubatch-size", raw.ubatch,
+                 "most tokens of one prefill call; prefixes are stored on its grid")
+      ->check(CLI::Range(1.0, 65536.0))
+      ->group(group);
+  app.add_option("--batch-size", raw.batch, "upper bound of --ubatch-size, as in llama-server")
+      ->check(CLI::Range(1.0, 65536.0))
+      ->group(group);
+  app.add_option("--threads", raw.threads, "compute threads; -1 or 0: number of cores")
+      ->check(CLI::Range(-1.0, 1024.0))
+      ->group(group);
+  app.add_option("--threads-batch", raw.threads_batch,
+                 "compute threads of prefill; -1 or 0: as --threads")
+      ->check(CLI::Range(-1.0, 1024.0))
+      ->group(group);
+  app.add_option("--flash-attn", raw.flash_attention, "on, off or auto")
+      ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))
+      ->group(group);
+  const auto types =
+      CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"});
+  app.add_option("--cache-type-k", options.type_k, "type of cached keys")
+      ->check(types)
+      ->group(group);
+  app.add_option("--cache-type-v", options.type_v, "type of cached values")
+      ->check(types)
+      ->group(group);
+  app.add_flag("--swa-full", options.swa_full,
+               "keep whole sliding-window caches: rewind to any token")
+      ->group(group);
+  for (const char* flag :
+       {"--cont-batching", "--no-kv-unified", "--no-context-shift", "--cache-prompt", "--warmup",
+        "--no-warmup", "--no-webui", "--no-ui", "--no-perf"}) {
     app.add_flag(flag, raw.ignored, "accepted: it is so anyway")->group("");
   }
 }
@@ -161,74 +201,106 @@ void AddRuntimeFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
 void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Cache";
   app.add_option("--cache-ram", raw.cache_ram,
-                 "hard cap of the host tier in MiB (0: lanes only); default: a quarter of the memory, at most "
+                 "hard cap of the host tier in MiB (0: lanes only); default: a quarter of the "
+                 "memory, at most "
                  "4096")
-      ->check(CLI::Range(0.0, 1073741824.0))->group(group);
+      ->check(CLI::Range(0.0, 1073741824.0))
+      ->group(group);
   app.add_option("--exactness", raw.exactness,
-                 "token: greedy tokens equal a cold run's; bit: logits do (coarser reuse, no batched decoding)")
-      ->check(CLI::IsMember({"token", "bit"}))->group(group);
+                 "token: greedy tokens equal a cold run's; bit: logits do (coarser reuse, no "
+                 "batched decoding)")
+      ->check(CLI::IsMember({"token", "bit"}))
+      ->group(group);
   app.add_flag("--no-cache,--no-cache-prompt", raw.no_cache, "serve without a cache")->group(group);
   app.add_option("--max-queue", options.max_queue, "requests that may wait; more get 429")
-      ->check(CLI::Range(1.0, 100000.0))->group(group);
-  app.add_flag("--shared-cache", options.shared_cache, "all API keys share cached prefixes")->group(group);
+      ->check(CLI::Range(1.0, 100000.0))
+      ->group(group);
+  app.add_flag("--shared-cache", options.shared_cache, "all API keys share cached prefixes")
+      ->group(group);
 }
 
 void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Server";
   app.add_option("--host", options.host, "address to listen on")->group(group);
   app.add_option("--port", options.port, "port; 0: a free one, printed at start")
-      ->check(CLI::Range(0.0, 65535.0))->group(group);
-  app.add_option("--api-key", raw.keys, "key(s) that clients must send; comma-separated or repeated")
+      ->check(CLI::Range(0.0, 65535.0))
+      ->group(group);
+  app.add_option("--api-key", raw.keys,
+                 "key(s) that clients must send; comma-separated or repeated")
       ->group(group);
   app.add_option("--api-key-file", raw.key_file, "file with one key a line")->group(group);
   app.add_option("--cors-origins", options.cors_origins,
-                 "whose web pages may read answers: localhost (default), * or one origin")->group(group);
+                 "whose web pages may read answers: localhost (default), * or one origin")
+      ->group(group);
   app.add_option("--timeout", options.timeout_seconds, "seconds that a read or write may take")
-      ->check(CLI::Range(1.0, 86400.0))->group(group);
+      ->check(CLI::Range(1.0, 86400.0))
+      ->group(group);
   app.add_option("--threads-http", options.http_threads, "connections served at once")
-      ->check(CLI::Range(1.0, 65536.0))->group(group);
+      ->check(CLI::Range(1.0, 65536.0))
+      ->group(group);
   app.add_option("--max-body", options.max_body_mib, "largest request body in MiB")
-      ->check(CLI::Range(1.0, 1024.0))->group(group);
-  app.add_option("--sse-ping-interval", options.sse_ping_seconds, "seconds of silence before a stream pings; -1: never")
-      ->check(CLI::Range(-1.0, 86400.0))->group(group);
+      ->check(CLI::Range(1.0, 1024.0))
+      ->group(group);
+  app.add_option("--sse-ping-interval", options.sse_ping_seconds,
+                 "seconds of silence before a stream pings; -1: never")
+      ->check(CLI::Range(-1.0, 86400.0))
+      ->group(group);
   app.add_flag("--metrics", options.metrics, "serve GET /metrics (Prometheus)")->group(group);
   app.add_flag("--slots", raw.ignored, "serve GET /slots (the default)")->group(group);
   app.add_flag("--no-slots", raw.no_slots, "do not serve GET /slots")->group(group);
   app.add_flag("--props", options.props, "allow POST /props")->group(group);
-  app.add_flag("--log-requests", options.log_requests, "one JSON line a request on standard output, no text")
+  app.add_flag("--verbose,--log-verbose", options.verbose,
+               "llama.cpp's own log on standard error (may contain text)")
+      ->group(group);
+  app.add_flag("--log-requests", options.log_requests,
+               "one JSON line a request on standard output, no text")
       ->group(group);
 }
 
 void AddChatFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
-  app.add_flag("--jinja", raw.ignored, "use the model's Jinja template (the default)")->group("Chat");
-  app.add_flag("--no-jinja", raw.no_jinja, "use llama.cpp's built-in templates only")->group("Chat");
-  app.add_option("--chat-template", options.chat_template, "Jinja text or name that replaces the model's template")
+  app.add_flag("--jinja", raw.ignored, "use the model's Jinja template (the default)")
       ->group("Chat");
-  app.add_option("--chat-template-file", raw.template_file, "file with a Jinja template")->group("Chat");
+  app.add_flag("--no-jinja", raw.no_jinja, "use llama.cpp's built-in templates only")
+      ->group("Chat");
+  app.add_option("--chat-template", options.chat_template,
+                 "Jinja text or name that replaces the model's template")
+      ->group("Chat");
+  app.add_option("--chat-template-file", raw.template_file, "file with a Jinja template")
+      ->group("Chat");
   app.add_option("--reasoning-format", options.reasoning_format, "how thinking is returned")
-      ->check(CLI::IsMember({"auto", "none", "deepseek", "deepseek-legacy"}))->group("Chat");
+      ->check(CLI::IsMember({"auto", "none", "deepseek", "deepseek-legacy"}))
+      ->group("Chat");
   app.add_option("--reasoning", options.reasoning, "on, off or auto (what the template supports)")
-      ->check(CLI::IsMember({"on", "off", "auto"}))->group("Chat");
-  app.add_option("--reasoning-budget", options.reasoning_budget, "most tokens of thinking; -1: no limit")
-      ->check(CLI::Range(-1.0, 2147483647.0))->group("Chat");
-  app.add_option("--chat-template-kwargs", options.template_kwargs, "JSON object of variables for the template")
+      ->check(CLI::IsMember({"on", "off", "auto"}))
+      ->group("Chat");
+  app.add_option("--reasoning-budget", options.reasoning_budget,
+                 "most tokens of thinking; -1: no limit")
+      ->check(CLI::Range(-1.0, 2147483647.0))
+      ->group("Chat");
+  app.add_option("--chat-template-kwargs", options.template_kwargs,
+                 "JSON object of variables for the template")
       ->group("Chat");
 }
 
 void AddSamplingFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Sampling defaults of requests that say nothing";
   app.add_option("--seed", options.sampling.seed, "random seed; -1: random")
-      ->check(CLI::Range(-1.0, 4294967295.0))->group(group);
-  app.add_option("--n-predict,--predict", options.sampling.n_predict, "most tokens of an answer; -1: up to the context")
-      ->check(CLI::Range(-1.0, 2147483647.0))->group(group);
+      ->check(CLI::Range(-1.0, 4294967295.0))
+      ->group(group);
+  app.add_option("--n-predict,--predict", options.sampling.n_predict,
+                 "most tokens of an answer; -1: up to the context")
+      ->check(CLI::Range(-1.0, 2147483647.0))
+      ->group(group);
   for (const Range& range : kSampling) {
     std::string names = fmt::format("--{}", range.flag);
     if (names == "--temp") names += ",--temperature";
     if (names == "--typical") names += ",--typical-p";
     if (names == "--top-n-sigma") names += ",--top-nsigma";
     app.add_option_function<double>(
-           names, [&raw, flag = range.flag](const double& value) { raw.sampling[flag] = value; }, "")
-        ->check(CLI::Range(range.least, range.most))->group(group);
+           names, [&raw, flag = range.flag](const double& value) { raw.sampling[flag] = value; },
+           "")
+        ->check(CLI::Range(range.least, range.most))
+        ->group(group);
   }
 }
 
@@ -236,7 +308,8 @@ std::uint64_t DefaultCacheMib() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGE_SIZE);
   const std::uint64_t memory =
-      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+                            : 0;
   return std::clamp<std::uint64_t>((memory >> 20U) / 4, 64, 4096);
 }
 
@@ -248,14 +321,26 @@ Status ResolveKeys(const Raw& raw, ServeOptions& options) {
     SKIPPY_TRY(const std::string text, ReadFile("--api-key-file", raw.key_file));
     const std::size_t before = options.api_keys.size();
     for (std::string line : SplitOn(text, '\n')) {
-      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
+      while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0)
+        line.pop_back();
       if (!line.empty()) options.api_keys.push_back(std::move(line));
     }
     if (options.api_keys.size() == before) {
-      return Err(ErrorCode::kInvalidArgument, fmt::format("--api-key-file: '{}' holds no key", raw.key_file));
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("--api-key-file: '{}' holds no key", raw.key_file));
     }
   }
   return {};
+}
+
+void ResolveNames(const Raw& raw, ServeOptions& options) {
+  const auto split = [](const std::vector<std::string>& given, std::vector<std::string>& into) {
+    for (const std::string& list : given) {
+      for (std::string& name : SplitOn(list, ',')) into.push_back(std::move(name));
+    }
+  };
+  split(raw.aliases, options.aliases);
+  split(raw.tags, options.tags);
 }
 
 Status ResolveAdapters(const Raw& raw, ServeOptions& options) {
@@ -277,7 +362,8 @@ Status ResolveAdapters(const Raw& raw, ServeOptions& options) {
         if (used != number.size()) scale = NAN;
       }
       if (!std::isfinite(scale)) {
-        return Err(ErrorCode::kInvalidArgument, fmt::format("--lora-scaled: '{}' is not FILE:SCALE", item));
+        return Err(ErrorCode::kInvalidArgument,
+                   fmt::format("--lora-scaled: '{}' is not FILE:SCALE", item));
       }
       options.adapters.emplace_back(item.substr(0, colon), scale);
     }
@@ -312,7 +398,8 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
                         raw.gpu_layers.find_first_not_of("0123456789") == std::string::npos;
     if (!digits && raw.gpu_layers != "-1") {
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("--n-gpu-layers: '{}' is not a number from 0 to 999999, auto or all", raw.gpu_layers));
+                 fmt::format("--n-gpu-layers: '{}' is not a number from 0 to 999999, auto or all",
+                             raw.gpu_layers));
     }
     options.gpu_layers = std::stoi(raw.gpu_layers);
   }
@@ -320,6 +407,7 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
   if (!raw.template_file.empty()) {
     SKIPPY_TRY(options.chat_template, ReadFile("--chat-template-file", raw.template_file));
   }
+  ResolveNames(raw, options);
   SKIPPY_RETURN_IF_ERROR(ResolveKeys(raw, options));
   SKIPPY_RETURN_IF_ERROR(ResolveAdapters(raw, options));
   if (options.model.empty()) {
@@ -338,7 +426,8 @@ Status CheckUnknown(const CLI::App& app) {
   }
   std::string name = unknown.substr(0, unknown.find('='));
   if (const auto it = Refused().find(name); it != Refused().end()) {
-    return Err(ErrorCode::kInvalidArgument, fmt::format("{} is not supported: {}", name, it->second));
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("{} is not supported: {}", name, it->second));
   }
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
@@ -360,9 +449,10 @@ Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
   }
   ParsedServe parsed;
   Raw raw;
-  CLI::App app("Serves a GGUF model over an OpenAI-compatible HTTP API with an exact prefix cache.\n"
-               "llama-server's short spellings (-m -c -np -ngl -t -tb -b -ub -fa -ctk -ctv -n -s) work too.",
-               "skippy serve");
+  CLI::App app(
+      "Serves a GGUF model over an OpenAI-compatible HTTP API with an exact prefix cache.\n"
+      "llama-server's short spellings (-m -c -np -ngl -t -tb -b -ub -fa -ctk -ctv -n -s) work too.",
+      "skippy serve");
   app.allow_extras();
   app.set_help_flag("--help", "this text");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -372,7 +462,7 @@ Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
   AddServerFlags(app, parsed.options, raw);
   AddChatFlags(app, parsed.options, raw);
   AddSamplingFlags(app, parsed.options, raw);
-  for (const char* many : {"--lora", "--lora-scaled", "--api-key"}) {
+  for (const char* many : {"--lora", "--lora-scaled", "--api-key", "--alias", "--tags"}) {
     app.get_option(many)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   std::reverse(arguments.begin(), arguments.end());  // the library pops from the back

@@ -13,16 +13,18 @@ namespace skippy::cli {
 struct ServeOptions {
   // model
   std::string model;
-  std::string alias;
+  std::vector<std::string> aliases;
+  std::vector<std::string> tags;
+  bool verbose = false;          // llama.cpp's own log on standard error
   std::int32_t gpu_layers = -1;  // -1: all that fit
   bool mmap = true;
   std::vector<std::pair<std::string, float>> adapters;
   bool adapters_off_at_start = false;
 
   // runtime
-  std::uint32_t context = 0;     // positions a lane; 0: the model's training length, at most 8192
+  std::uint32_t context = 0;  // positions a lane; 0: the model's training length, at most 8192
   std::uint32_t lanes = 1;
-  std::uint32_t chunk = 0;       // 0: the runtime's default
+  std::uint32_t chunk = 0;  // 0: the runtime's default
   std::uint32_t threads = 0;
   std::uint32_t threads_batch = 0;
   bool flash_attention = true;
@@ -55,9 +57,9 @@ struct ServeOptions {
   bool jinja = true;
   std::string chat_template;
   std::string reasoning_format = "auto";
-  std::string reasoning = "auto";      // on, off, auto
+  std::string reasoning = "auto";  // on, off, auto
   std::int32_t reasoning_budget = -1;
-  std::string template_kwargs;         // JSON object
+  std::string template_kwargs;  // JSON object
 
   // sampling defaults of requests that say nothing; unset: llama.cpp's or the model's
   struct Sampling {
@@ -73,8 +75,9 @@ struct ParsedServe {
   std::string help_text;
 };
 
-// `arguments`: what follows "serve". kInvalidArgument: unknown flag (with the nearest known one), a value
-// of the wrong kind or out of range (with the range), a llama-server flag that means something inexact.
+// `arguments`: what follows "serve". kInvalidArgument: unknown flag (with the nearest known one), a
+// value of the wrong kind or out of range (with the range), a llama-server flag that means
+// something inexact.
 Result<ParsedServe> ParseServe(std::vector<std::string> arguments);
 
 }  // namespace skippy::cli

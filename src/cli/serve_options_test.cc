@@ -19,9 +19,9 @@ std::string Complaint(std::vector<std::string> arguments) {
 }
 
 TEST(ServeOptions, LlamaServersSpellingsMeanTheSame) {
-  const ServeOptions options =
-      Parse({"-c", "2048", "-np", "4", "-ngl", "99", "-t", "3", "-tb", "5", "-ub", "128", "-fa", "on", "-ctk",
-             "q8_0", "-ctv", "q8_0", "-n", "50", "-s", "7", "--temp", "0.5"});
+  const ServeOptions options = Parse({"-c",   "2048", "-np", "4",   "-ngl", "99", "-t",     "3",
+                                      "-tb",  "5",    "-ub", "128", "-fa",  "on", "-ctk",   "q8_0",
+                                      "-ctv", "q8_0", "-n",  "50",  "-s",   "7",  "--temp", "0.5"});
   EXPECT_EQ(options.model, "m.gguf");
   EXPECT_EQ(options.context, 2048U);
   EXPECT_EQ(options.lanes, 4U);
@@ -74,7 +74,8 @@ TEST(ServeOptions, BadValuesNameFlagAndRange) {
   EXPECT_NE(Complaint({"--exactness", "mostly"}).find("token"), std::string::npos);
   EXPECT_NE(Complaint({"-ngl", "many"}).find("--n-gpu-layers"), std::string::npos);
   EXPECT_NE(Complaint({"--lora-scaled", "a.gguf"}).find("FILE:SCALE"), std::string::npos);
-  EXPECT_NE(Complaint({"--api-key-file", "/does/not/exist"}).find("--api-key-file"), std::string::npos);
+  EXPECT_NE(Complaint({"--api-key-file", "/does/not/exist"}).find("--api-key-file"),
+            std::string::npos);
 }
 
 TEST(ServeOptions, InexactFlagsAreRefusedWithTheReason) {
@@ -83,15 +84,17 @@ TEST(ServeOptions, InexactFlagsAreRefusedWithTheReason) {
 }
 
 TEST(ServeOptions, ListsAreCollected) {
-  const ServeOptions options =
-      Parse({"--api-key", "a,b", "--api-key", "c", "--lora", "x.gguf", "--lora-scaled", "y.gguf:0.5"});
+  const ServeOptions options = Parse(
+      {"--api-key", "a,b", "--api-key", "c", "--lora", "x.gguf", "--lora-scaled", "y.gguf:0.5"});
   EXPECT_EQ(options.api_keys, (std::vector<std::string>{"a", "b", "c"}));
   ASSERT_EQ(options.adapters.size(), 2U);
   EXPECT_EQ(options.adapters[1].first, "y.gguf");
   EXPECT_FLOAT_EQ(options.adapters[1].second, 0.5F);
 }
 
-TEST(ServeOptions, LastOfARepeatedFlagWins) { EXPECT_EQ(Parse({"--port", "1", "--port", "2"}).port, 2); }
+TEST(ServeOptions, LastOfARepeatedFlagWins) {
+  EXPECT_EQ(Parse({"--port", "1", "--port", "2"}).port, 2);
+}
 
 TEST(ServeOptions, HelpTellsTheFlags) {
   const auto parsed = ParseServe({"-h"});

@@ -3,8 +3,8 @@
 
 namespace skippy::cli {
 
-// Installs the handlers. Until WaitForStop is first called (the model is loading) one signal is enough to
-// end the process.
+// Installs the handlers. Until WaitForStop is first called (the model is loading) one signal is
+// enough to end the process.
 void InstallStopSignals();
 
 // Blocks until the first signal has come.

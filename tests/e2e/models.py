@@ -50,7 +50,9 @@ def _synthetic(name, any_position):
 
 
 SMOLLM2 = Model("smollm2", "", any_position=True, margin=0.5, synthetic=False)
-GEMMA3 = Model("gemma3", "", any_position=True, margin=1.0, synthetic=False)
+# Prompts here have no BOS, without which Gemma is shaky: two cold runs with other chunk sizes (-ub 48, 64, 512)
+# moved its logits by up to 1.1 nats, while --exactness bit did not move them at all.
+GEMMA3 = Model("gemma3", "", any_position=True, margin=2.2, synthetic=False)
 LLAMA_TINY = _synthetic("llama", any_position=True)
 DEEPSEEK3 = _synthetic("deepseek3", any_position=True)       # MLA: one latent row a token
 QWEN3NEXT = _synthetic("qwen3next", any_position=False)      # hybrid, gated delta net

@@ -3,6 +3,7 @@
 Nothing here knows what is asked of the server; that is client.py. All waiting polls observable state
 against a deadline.
 """
+import ctypes
 import os
 import signal
 import socket
@@ -60,6 +61,12 @@ def serve_command(model, port, *, ctx=1024, lanes=1, ubatch=64, no_cache=False, 
             *common]
 
 
+def _die_with_parent():
+    """In the child: a test run that is killed leaves no servers behind."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 class Process:
     """One running command whose output goes to a file."""
 
@@ -69,7 +76,7 @@ class Process:
         with open(self.log_path, "wb") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                env={**os.environ, **(environment or {})})
+                preexec_fn=_die_with_parent, env={**os.environ, **(environment or {})})
 
     @property
     def pid(self):
