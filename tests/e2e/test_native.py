@@ -146,9 +146,6 @@ def test_metrics_are_well_formed(server):
                  "llamacpp:n_decode_total", "skippy_prefix_cache_queries_total", "skippy_prefix_cache_hits_total",
                  "skippy_cache_physical_bytes", "skippy_cache_max_bytes", "skippy_evicted_tokens_total"):
         assert (name, ()) in samples, name
-        # 3: a matter of style; llama-server's names have colons, ours must be clean
-        assert done.returncode in (0, 3), done.stderr
-        assert all(line.startswith("llamacpp:") for line in (done.stdout + done.stderr).splitlines())
 
 
 def test_metrics_never_go_back(server):
