@@ -76,4 +76,37 @@ std::size_t LongestStretch(std::string_view text) {
   return longest;
 }
 
+GrammarShape MeasureGrammar(std::string_view grammar) {
+  enum class Inside : char { kNothing, kLiteral, kClass, kComment };
+  GrammarShape shape;
+  Inside inside = Inside::kNothing;
+  std::size_t bars = 0;
+  std::size_t class_begin = 0;
+  for (std::size_t i = 0; i < grammar.size(); ++i) {
+    const char c = grammar[i];
+    if (inside == Inside::kComment) {
+      if (c == '\n') inside = Inside::kNothing;
+    } else if (c == '\\') {
+      ++i;
+    } else if (inside == Inside::kLiteral) {
+      if (c == '"') inside = Inside::kNothing;
+    } else if (inside == Inside::kClass) {
+      shape.class_bytes = std::max(shape.class_bytes, i - class_begin);
+      if (c == ']') inside = Inside::kNothing;
+    } else if (c == '"') {
+      inside = Inside::kLiteral;
+    } else if (c == '[') {
+      inside = Inside::kClass;
+      class_begin = i;
+    } else if (c == '#') {
+      inside = Inside::kComment;
+    } else if (c == '|') {
+      shape.alternatives = std::max(shape.alternatives, ++bars);
+    } else if (grammar.substr(i, 3) == "::=") {
+      bars = 0;
+    }
+  }
+  return shape;
+}
+
 }  // namespace skippy::api

@@ -29,4 +29,16 @@ std::size_t LongestStretch(std::string_view text);
 // (cli/main.cc).
 inline constexpr std::size_t kMaxStretch = 250'000;
 
+// What makes a GBNF grammar slow: sampling tries every token of the vocabulary against every
+// alternative that is open, and every element of a character class, on the thread that serves all
+// requests.
+struct GrammarShape {
+  std::size_t alternatives = 0;  // most "|" of one rule
+  std::size_t class_bytes = 0;   // longest [...]
+};
+GrammarShape MeasureGrammar(std::string_view grammar);
+
+inline constexpr std::size_t kMaxAlternatives = 1000;
+inline constexpr std::size_t kMaxClassBytes = 4096;
+
 }  // namespace skippy::api

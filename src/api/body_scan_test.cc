@@ -52,5 +52,17 @@ TEST(LongestStretch, CountsWordsAndGaps) {
   EXPECT_EQ(LongestStretch(" \n\t "), 4U);
 }
 
+TEST(MeasureGrammar, CountsAlternativesByRule) {
+  EXPECT_EQ(MeasureGrammar("root ::= a | b\na ::= \"x\" | \"y\" | \"z\"\nb ::= \"q\"").alternatives,
+            2U);
+  EXPECT_EQ(MeasureGrammar("root ::= \"a|b|c\" | [|||]").alternatives, 1U);
+  EXPECT_EQ(MeasureGrammar("# a | b | c\nroot ::= \"\\\"|\"").alternatives, 0U);
+}
+
+TEST(MeasureGrammar, MeasuresCharacterClasses) {
+  EXPECT_EQ(MeasureGrammar("root ::= [a-z] [^\\]abc]").class_bytes, 7U);
+  EXPECT_EQ(MeasureGrammar("root ::= \"[not a class]\"").class_bytes, 0U);
+}
+
 }  // namespace
 }  // namespace skippy::api

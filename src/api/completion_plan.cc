@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/body_scan.h"
 #include "chat.h"
 #include "sampling.h"
 #include "server-schema.h"
@@ -122,11 +123,28 @@ ApiStatus CheckSamplers(const Json& data) {
   return {};
 }
 
+ApiStatus CheckGrammarCost(const std::string& grammar) {
+  const GrammarShape shape = MeasureGrammar(grammar);
+  if (shape.alternatives > kMaxAlternatives) {
+    return BadRequest(
+        fmt::format("the grammar (or the schema behind it) has a choice of {} alternatives; more "
+                    "than {} would hold up "
+                    "the other requests",
+                    shape.alternatives + 1, kMaxAlternatives));
+  }
+  if (shape.class_bytes > kMaxClassBytes) {
+    return BadRequest(
+        fmt::format("the grammar has a character class of more than {} bytes", kMaxClassBytes));
+  }
+  return {};
+}
+
 ApiResult<task_params> ParseParams(const ServerState& state, const Json& data) {
   return Guarded([&]() -> ApiResult<task_params> {
     task_params params = server_schema::eval_llama_cmpl_schema(state.vocab, state.params,
                                                                state.logit_bias_eog, data);
     params.sampling.backend_sampling = false;
+    API_RETURN_IF_ERROR(CheckGrammarCost(common_grammar_value(params.sampling.grammar)));
     for (const llama_logit_bias& bias : params.sampling.logit_bias) {
       if (std::isnan(bias.bias)) return BadRequest("'logit_bias' must be finite");
     }

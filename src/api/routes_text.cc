@@ -34,6 +34,9 @@ ApiResult<Json> Tokenize(const ServerState& state, const Json& body) {
       }
     }
   }
+  if (content.is_string()) {
+    API_RETURN_IF_ERROR(CheckText(content.get<std::string>(), "content"));
+  }
   const llama_tokens tokens =
       tokenize_mixed(state.vocab, content, BoolOr(body, "add_special", false),
                      BoolOr(body, "parse_special", true));
