@@ -26,13 +26,20 @@ void AddLlamaNames(MetricsText& out, const TelemetrySnapshot& seen,
   out.Counter("llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens",
               seen.predicted_seconds);
   out.Counter("llamacpp:n_decode_total", "Total number of forward passes", D(engine.decode_calls));
-  out.Gauge("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
-            D(seen.longest_sequence));
+  out.Counter("llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
+              D(seen.longest_sequence));
   out.Gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s",
             seen.prompt_window.PerSecond());
   out.Gauge("llamacpp:predicted_tokens_seconds", "Average generation throughput in tokens/s",
             seen.predicted_window.PerSecond());
   out.Gauge("llamacpp:requests_processing", "Number of requests processing", D(engine.running));
+  for (const char* name : {"num_draft_tokens", "num_accepted_tokens", "num_drafts"}) {
+    out.Counter(fmt::format("llamacpp:spec_decode_{}_total", name),
+                "Speculative decoding: not in use", 0);
+  }
+  out.Gauge("llamacpp:n_busy_slots_per_decode",
+            "Average number of generated tokens per forward pass",
+            engine.decode_calls > 0 ? D(engine.generated_tokens) / D(engine.decode_calls) : 0);
   out.Gauge("llamacpp:requests_deferred", "Number of requests deferred", D(engine.queued));
 }
 
