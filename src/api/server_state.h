@@ -39,7 +39,7 @@ struct ServerSettings {
   bool props = false;          // serve POST /props
   bool jinja = true;
   std::string chat_template;  // overrides the model's; a Jinja text or the name of a built-in one
-  std::string reasoning_format = "auto";
+  std::string reasoning_format = "deepseek";
   bool reasoning = true;  // false: thinking is switched off where the template can
   std::int32_t reasoning_budget = -1;
   std::map<std::string, std::string> template_kwargs;  // variable -> JSON value

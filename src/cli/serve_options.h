@@ -56,7 +56,7 @@ struct ServeOptions {
   // chat
   bool jinja = true;
   std::string chat_template;
-  std::string reasoning_format = "auto";
+  std::string reasoning_format = "deepseek";
   std::string reasoning = "auto";  // on, off, auto
   std::int32_t reasoning_budget = -1;
   std::string template_kwargs;  // JSON object
