@@ -145,8 +145,10 @@ Status ServerState::InitTemplates() {
     return {};
   });
   if (!done) {
+    const std::string& why = done.error().message;
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("the chat template cannot be used: {}", done.error().message));
+               fmt::format("the chat template cannot be used: {}",
+                           why == "std::exception" ? "it is not valid Jinja" : why));
   }
   return {};
 }

@@ -157,25 +157,25 @@ void AddRuntimeFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
                  "context of EACH LANE in tokens (llama-server's -c is the sum of all slots); 0: "
                  "the model's "
                  "training length, at most 8192")
-      ->check(CLI::Range(0.0, 16777216.0))
+      ->check(CLI::Range(0L, 16777216L))
       ->group(group);
   app.add_option("--lanes,--parallel", raw.lanes,
                  "requests served at once, each in a lane of its own")
-      ->check(CLI::Range(1.0, 256.0))
+      ->check(CLI::Range(1L, 256L))
       ->group(group);
   app.add_option("--ubatch-size", raw.ubatch,
                  "most tokens of one prefill call; prefixes are stored on its grid")
-      ->check(CLI::Range(1.0, 65536.0))
+      ->check(CLI::Range(1L, 65536L))
       ->group(group);
   app.add_option("--batch-size", raw.batch, "upper bound of --ubatch-size, as in llama-server")
-      ->check(CLI::Range(1.0, 65536.0))
+      ->check(CLI::Range(1L, 65536L))
       ->group(group);
   app.add_option("--threads", raw.threads, "compute threads; -1 or 0: number of cores")
-      ->check(CLI::Range(-1.0, 1024.0))
+      ->check(CLI::Range(-1L, 1024L))
       ->group(group);
   app.add_option("--threads-batch", raw.threads_batch,
                  "compute threads of prefill; -1 or 0: as --threads")
-      ->check(CLI::Range(-1.0, 1024.0))
+      ->check(CLI::Range(-1L, 1024L))
       ->group(group);
   app.add_option("--flash-attn", raw.flash_attention, "on, off or auto")
       ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))
@@ -204,7 +204,7 @@ void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
                  "hard cap of the host tier in MiB (0: lanes only); default: a quarter of the "
                  "memory, at most "
                  "4096")
-      ->check(CLI::Range(0.0, 1073741824.0))
+      ->check(CLI::Range(0L, 1073741824L))
       ->group(group);
   app.add_option("--exactness", raw.exactness,
                  "token: greedy tokens equal a cold run's; bit: logits do (coarser reuse, no "
@@ -213,7 +213,7 @@ void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
       ->group(group);
   app.add_flag("--no-cache,--no-cache-prompt", raw.no_cache, "serve without a cache")->group(group);
   app.add_option("--max-queue", options.max_queue, "requests that may wait; more get 429")
-      ->check(CLI::Range(1.0, 100000.0))
+      ->check(CLI::Range(1L, 100000L))
       ->group(group);
   app.add_flag("--shared-cache", options.shared_cache, "all API keys share cached prefixes")
       ->group(group);
@@ -223,7 +223,7 @@ void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Server";
   app.add_option("--host", options.host, "address to listen on")->group(group);
   app.add_option("--port", options.port, "port; 0: a free one, printed at start")
-      ->check(CLI::Range(0.0, 65535.0))
+      ->check(CLI::Range(0L, 65535L))
       ->group(group);
   app.add_option("--api-key", raw.keys,
                  "key(s) that clients must send; comma-separated or repeated")
@@ -233,17 +233,17 @@ void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
                  "whose web pages may read answers: localhost (default), * or one origin")
       ->group(group);
   app.add_option("--timeout", options.timeout_seconds, "seconds that a read or write may take")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(CLI::Range(1L, 86400L))
       ->group(group);
   app.add_option("--threads-http", options.http_threads, "connections served at once")
-      ->check(CLI::Range(1.0, 65536.0))
+      ->check(CLI::Range(1L, 65536L))
       ->group(group);
   app.add_option("--max-body", options.max_body_mib, "largest request body in MiB")
-      ->check(CLI::Range(1.0, 1024.0))
+      ->check(CLI::Range(1L, 1024L))
       ->group(group);
   app.add_option("--sse-ping-interval", options.sse_ping_seconds,
                  "seconds of silence before a stream pings; -1: never")
-      ->check(CLI::Range(-1.0, 86400.0))
+      ->check(CLI::Range(-1L, 86400L))
       ->group(group);
   app.add_flag("--metrics", options.metrics, "serve GET /metrics (Prometheus)")->group(group);
   app.add_flag("--slots", raw.ignored, "serve GET /slots (the default)")->group(group);
@@ -275,7 +275,7 @@ void AddChatFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
       ->group("Chat");
   app.add_option("--reasoning-budget", options.reasoning_budget,
                  "most tokens of thinking; -1: no limit")
-      ->check(CLI::Range(-1.0, 2147483647.0))
+      ->check(CLI::Range(-1L, 2147483647L))
       ->group("Chat");
   app.add_option("--chat-template-kwargs", options.template_kwargs,
                  "JSON object of variables for the template")
@@ -285,11 +285,11 @@ void AddChatFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
 void AddSamplingFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Sampling defaults of requests that say nothing";
   app.add_option("--seed", options.sampling.seed, "random seed; -1: random")
-      ->check(CLI::Range(-1.0, 4294967295.0))
+      ->check(CLI::Range(-1L, 4294967295L))
       ->group(group);
   app.add_option("--n-predict,--predict", options.sampling.n_predict,
                  "most tokens of an answer; -1: up to the context")
-      ->check(CLI::Range(-1.0, 2147483647.0))
+      ->check(CLI::Range(-1L, 2147483647L))
       ->group(group);
   for (const Range& range : kSampling) {
     std::string names = fmt::format("--{}", range.flag);
