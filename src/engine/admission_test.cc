@@ -39,6 +39,18 @@ TEST_P(AdmissionTest, AnExactRepeatOfOneTokenNeedsNoForwardPassAndNoImport) {
   EXPECT_EQ(repeat->report.prompt.evaluated_tokens, 0U);
 }
 
+TEST_P(AdmissionTest, AClientThatStopsAtTheFirstTokenOfARepeatCausesNoImport) {
+  World world(WithShape(GetParam()));
+  world.Run({.prompt = Text(40, 1), .max_tokens = 1});
+  world.Run({.prompt = Text(30, 2), .max_tokens = 1});
+  const auto repeat = world.Submit({.prompt = Text(40, 1), .max_tokens = 50});
+  repeat->stop_after = 1;
+  world.Drain();
+  EXPECT_EQ(repeat->report.finish, FinishReason::kStop);
+  EXPECT_EQ(repeat->report.prompt.cached_tokens, 40U);
+  EXPECT_EQ(world.runtime.counters().imports, 0U);
+}
+
 TEST_P(AdmissionTest, ARepeatWithMoreTokensOrAnotherSeedIsTheColdRun) {
   World world(WithShape(GetParam()));
   world.Run({.prompt = Text(40, 1), .max_tokens = 5});

@@ -154,6 +154,22 @@ TEST_P(PrefillTest, LogitsThatAreNoNumbersInAColdRunAreAnErrorAndAreNotKept) {
   EXPECT_EQ(world.Run(ask)->report.prompt.cached_tokens, 0U);
 }
 
+TEST_P(PrefillTest, ABranchAtAMessageStartResumesExactlyThere) {
+  WorldOptions options = WithShape(GetParam());
+  options.engine.snapshot_spacing = 0;
+  World world(options);
+  const std::vector<Token> shared = Text(37, 1);
+  world.Run({.prompt = shared + Text(30, 2), .max_tokens = 1, .message_starts = {0, 20, 37}});
+  const auto branch = world.Run({.prompt = shared + Text(25, 3), .message_starts = {0, 20, 37}});
+  EXPECT_EQ(branch->report.prompt.cached_tokens, 37U);
+}
+
+TEST_P(PrefillTest, UnsortedMessageStartsBehindThePromptDoNoHarm) {
+  World world(WithShape(GetParam()));
+  world.Run({.prompt = Text(40, 1), .message_starts = {4'000'000'000U, 37, 3, 3, 41, 0, 40}});
+  world.ExpectIdleAndSound();
+}
+
 TEST_P(PrefillTest, TwoPrefillsTakeTurnsAndTheShorterOneIsDoneFirst) {
   World world(WithShape(GetParam(), 2));
   const auto longer = world.Submit({.prompt = Text(160, 1), .max_tokens = 1});

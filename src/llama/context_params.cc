@@ -144,8 +144,10 @@ std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& o
   for (std::uint32_t layer = 0; layer < hparams.n_layer_all; ++layer)
     widest = std::max<std::uint64_t>(widest, hparams.n_ff(layer));
   const std::uint64_t mask = std::uint64_t{options.chunk} * cells * 6;  // F32 and F16
-  const std::uint64_t scores =
-      options.flash_attention ? 0 : std::uint64_t{options.chunk} * cells * hparams.n_head() * 4;
+  std::uint64_t scores = 0;
+  if (!options.flash_attention)
+    scores += std::uint64_t{options.chunk} * cells * hparams.n_head() * 4;
+  if (hparams.indexer_head_size > 0) scores += std::uint64_t{options.chunk} * cells * 4 * 2;
   return std::uint64_t{options.chunk} * widest * 4 * 6 + mask + scores +
          std::uint64_t{options.lanes} * vocab * 4 * 2 + (std::uint64_t{16} << 20);
 }
@@ -258,6 +260,7 @@ std::uint64_t EstimateContextBytes(const Model& model, const RuntimeOptions& res
     if (recurrent_only || (recurrent && !both) || !hparams.has_kv(layer)) continue;
     std::uint64_t row = ggml_row_size(type_k, hparams.n_embd_k_gqa(layer));
     if (!hparams.is_mla()) row += ggml_row_size(type_v, hparams.n_embd_v_gqa(layer));
+    if (hparams.indexer_head_size > 0) row += ggml_row_size(type_k, hparams.indexer_head_size);
     bytes += row * (hparams.is_swa(layer) ? WindowCells(hparams, resolved, cells) : cells) *
              resolved.lanes;
   }

@@ -95,7 +95,7 @@ class Client:
     def __init__(self, process, key=None):
         self.process = process
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self.http = httpx.Client(base_url=process.url, timeout=180, headers=headers,
+        self.http = httpx.Client(base_url=process.url, timeout=300, headers=headers,
                                  limits=httpx.Limits(max_connections=64))
         self._lock = threading.Lock()
         self._sums = dict.fromkeys(COUNTERS, 0)

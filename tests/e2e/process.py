@@ -31,7 +31,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def poll(what, check, seconds=30.0, every=0.01):
+def poll(what, check, seconds=60.0, every=0.01):
     """Waits until check() is true and returns its value; fails with `what` at the deadline."""
     deadline = time.monotonic() + seconds
     while True:

@@ -11,7 +11,7 @@ from talk import Talk
 
 both = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 PROMPT = "One, two, three,"
-SECONDS = 5
+SECONDS = 10
 
 
 @pytest.fixture

@@ -74,11 +74,13 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Family{"Llama", "llama-tiny.gguf", PayloadPolicy::kResidentKv, false},
         Family{"DeepSeek3", "deepseek3-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"GlmDsa", "glm-dsa-tiny.gguf", PayloadPolicy::kResidentKv, false},
         Family{"Gemma3", "gemma3-tiny.gguf", PayloadPolicy::kResidentKv, true},
         Family{"GptOss", "gpt-oss-tiny.gguf", PayloadPolicy::kResidentKv, true},
         Family{"Qwen3Next", "qwen3next-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"FalconH1", "falcon-h1-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"KimiLinear", "kimi-linear-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
+        Family{"Rwkv7", "rwkv7-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"Mamba2", "mamba2-tiny.gguf", PayloadPolicy::kKvRecurrent, false}),
     TestName);
 

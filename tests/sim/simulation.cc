@@ -363,6 +363,8 @@ RunResult Simulation::Finish() {
   }
   if (!world_.passes_may_fail && stats.failed > 0) Fail("a request failed without a cause");
   result_.faults = runtime_.counters().faults;
+  result_.engine = stats;
+  result_.cache = cache_.Stats();
   result_.trace = Mix(result_.trace, runtime_.counters().tokens_evaluated);
   return result_;
 }

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/engine.h"
+#include "skippy/cache_stats.h"
+
 namespace skippy::sim {
 
 struct RunResult {
@@ -18,6 +21,8 @@ struct RunResult {
   std::uint64_t evaluated_tokens = 0;
   std::uint64_t ideal_tokens = 0;  // RunEconomy: what a perfect prefix tree would evaluate
   std::uint64_t faults = 0;
+  engine::EngineStats engine;
+  CacheStats cache;
   bool ok() const { return failure.empty(); }
 };
 
