@@ -103,7 +103,8 @@ def store(path, results):
     if path:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
+            # Home folders say nothing about a measurement.
+            file.write(json.dumps(results, indent=1).replace(os.path.expanduser("~"), "~"))
             file.write("\n")
         os.replace(path + ".part", path)
 
@@ -114,7 +115,7 @@ def describe(arguments):
         "format": 1,
         "complete": False,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": ["bench/compare/run.py", *(a.replace(os.path.expanduser("~"), "~") for a in sys.argv[1:])],
+        "command": ["bench/compare/run.py", *sys.argv[1:]],
         "machine": machine.describe_machine(),
         "skippy": {"commit": machine.commit_of(os.path.dirname(os.path.abspath(__file__))),
                    "version": machine.version_of(arguments.skippy)},

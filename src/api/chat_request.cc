@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/message_boundaries.h"
 #include "api/message_fields.h"
 #include "api/tool_prompt.h"
 #include "chat.h"
@@ -59,7 +60,10 @@ ApiResult<Json> OnlyTool(const Json& tools, const std::string& name) {
 ApiResult<Json> Render(const ServerState& state, Json body) {
   return Guarded([&]() -> ApiResult<Json> {
     std::vector<raw_buffer> files;
-    return oaicompat_chat_params_parse(body, state.chat, files);
+    Json rendered = oaicompat_chat_params_parse(body, state.chat, files);
+    rendered["message_boundaries"] =
+        MessageBoundaries(body.at("messages"), rendered.at("prompt").get<std::string>());
+    return rendered;
   });
 }
 
@@ -251,10 +255,10 @@ ApiResult<Json> ApplyTemplate(const ServerState& state, Json body) {
   if (!choice.name.empty()) {
     // Grammar and parser from the one function, the prompt from all of them: the text that the
     // model sees does not depend on which call is forced, so the cached prefix stays.
-    const std::string prompt = rendered.at("prompt").get<std::string>();
+    const Json all = rendered;
     body["tools"] = callable;
     API_TRY(rendered, Render(state, body));
-    rendered["prompt"] = prompt;
+    for (const char* key : {"prompt", "message_boundaries"}) rendered[key] = all.at(key);
   }
   if (StringOr(rendered, "grammar").empty()) {
     // The template's own format could not be made out, so nothing would force the call.

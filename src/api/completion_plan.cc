@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "api/body_scan.h"
-#include "chat.h"
+#include "api/message_boundaries.h"
+#include "common.h"
 #include "sampling.h"
 #include "server-schema.h"
 
@@ -68,19 +69,18 @@ bool IsListOfPrompts(const Json& prompt) {
   return nested || !numbers;  // strings only are several prompts, strings and numbers mixed are one
 }
 
+// Only memory that cannot be cut back resumes at boundaries.
 std::vector<Pos> MessageStarts(const ServerState& state, const Json& data,
                                const std::vector<Token>& tokens) {
-  if (!Has(data, "message_delimiters")) return {};
-  common_chat_msg_delimiters delimiters =
-      common_chat_msg_delimiters_parse(data.at("message_delimiters"));
-  delimiters.tokenize(state.vocab);
-  std::erase_if(delimiters.delimiters, [](const auto& d) { return d.tokens.empty(); });
-  std::vector<Pos> starts;
-  for (const common_chat_msg_span& span :
-       server_tokens(tokens, false).find_message_spans(delimiters).spans) {
-    if (span.pos > 0) starts.push_back(static_cast<Pos>(span.pos));
-  }
-  return starts;
+  if (!state.info.shape.HasSnapshot() || !Has(data, "message_boundaries")) return {};
+  std::vector<std::size_t> offsets;
+  for (const Json& offset : data.at("message_boundaries"))
+    offsets.push_back(offset.get<std::size_t>());
+  std::vector<std::string> pieces;
+  pieces.reserve(tokens.size());
+  for (const Token token : tokens)
+    pieces.push_back(common_token_to_piece(state.vocab, token, true));
+  return TokenBoundaries(pieces, data.at("prompt").get<std::string>(), offsets);
 }
 
 using OptionalAdapters = std::optional<ServerState::Adapters>;

@@ -1,5 +1,7 @@
 #include "api/completion_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "api/response_json.h"
 #include "llama/sampler.h"
 #include "server-task.h"
+#include "skippy/random.h"
 
 namespace skippy::api {
 namespace {
@@ -28,7 +31,8 @@ class Run {
         closed_(request.closed),
         tenant_(TenantSalt(request.api_key, plan_.cache_salt, state.settings.tenants)),
         adapters_(plan_.adapters ? *plan_.adapters : state.DefaultAdapters()) {
-    plan_.params.oaicompat_cmpl_id = gen_chatcmplid();
+    plan_.params.oaicompat_cmpl_id =
+        fmt::format("chatcmpl-{:016x}{:016x}", RandomBits(), RandomBits());
   }
   ~Run() {
     mailbox_->Abandon();

@@ -389,7 +389,7 @@ void NormalizeNumbers(Json& body, const FieldLimits& limits) {
 
 ApiStatus RefuseInternalFields(const Json& body) {
   for (const char* name : {"chat_parser", "chat_format", "generation_prompt", "message_delimiters",
-                           "grammar_type", "parse_tool_calls", "reasoning_budget_start_tag",
+                           "message_boundaries", "grammar_type", "parse_tool_calls", "reasoning_budget_start_tag",
                            "reasoning_budget_end_tag", "reasoning_budget_end_tags"}) {
     if (Has(body, name)) {
       return BadRequest(

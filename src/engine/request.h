@@ -66,7 +66,8 @@ class GenerationSink {
 
 struct GenerateRequest {
   std::vector<Token> prompt;
-  std::vector<Pos> message_starts;  // positions where a message begins, ascending; may be empty
+  std::vector<Pos>
+      message_starts;  // where messages begin (or the last ends), ascending; may be empty
   std::string tenant_salt;
   std::vector<std::pair<std::uint32_t, float>> adapters;
   bool use_cache = true;  // false: no lookup, no record

@@ -47,6 +47,28 @@ def test_chat_turns_reuse_the_whole_past(talk):
         messages = [*messages, assistant(answer.text), user(f"And more of it, {turn}?")]
 
 
+def test_questions_behind_one_system_text(talk):
+    """The second question resumes where its own words begin, also where state cannot be cut back."""
+    def messages(question):
+        return [system(text("s", 90)), user(question)]
+
+    first = talk.client.rendered(messages("Why is the sky blue?"))
+    second = talk.client.rendered(messages("Name a large river."))
+    parted = common_prefix(first, second)
+    assert talk.model.any_position or parted % models.CHUNK > 4   # the grid would not do
+    talk.chat(messages("Why is the sky blue?"))
+    talk.chat(messages("Name a large river."), parted, at_least=parted)
+
+
+def test_an_edited_turn(talk):
+    """The last question put otherwise: all that precedes it is reused at once."""
+    history = [system(text("s", 60)), user("What is here?"), assistant("A short text of ours."), user("Shorter, please!")]
+    edited = [*history[:-1], user("Longer, please!")]
+    talk.chat(history)
+    parted = common_prefix(talk.client.rendered(history), talk.client.rendered(edited))
+    talk.chat(edited, parted, at_least=parted)
+
+
 def test_billing_line(talk):
     """A checksum line at the head of the system text: what precedes it is reused, and the place is named."""
     def messages(tag):
