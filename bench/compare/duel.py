@@ -29,7 +29,7 @@ class Duel:
         self._stack.close()
 
     def time(self, sample, rounds, limit, progress=lambda note: None):
-        """`sample(server, key)` returns a time (any unit); the key is new in each leg, the same for both servers
+        """As many rounds of A/A, half of them before and half after, as of A/B. `sample(server, key)` returns a time (any unit); the key is new in each leg, the same for both servers
         of a round. Returns a dict with the ratio time(A)/time(B), its spread, the A/A check and the raw samples.
         """
         activity = Activity([server.pid for server in self.servers.values()])

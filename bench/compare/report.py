@@ -60,22 +60,23 @@ def tokens_table(run):
 
 
 def speed_table(run):
-    head = ["measured", "llama-server", "skippy", "times faster (spread)", "llama-server against itself", "gate"]
+    head = ["measured", "llama-server", "skippy", "times faster (95 %)", "llama-server against itself", "gate"]
     rows = []
     for scenario in _of_group(run, "speed"):
         for _, row in _rows(scenario):
             unit = row["unit"]
             ratio = "refused" if row["refused"] else \
-                f"{row['ratio']['median']:.2f} ({row['ratio']['low']:.2f} to {row['ratio']['high']:.2f})"
+                f"{row['ratio']['median']:.2f} ({row['ratio']['sure_low']:.2f} to {row['ratio']['sure_high']:.2f})"
             ours = f"{row['b']['median']:.2f} {unit}"
             if "server_ms" in row:
                 ours += f" ({row['server_ms']:.2f} in the server)"
             same = row["same_against_same"]
             rows.append([row["title"], f"{row['a']['median']:.2f} {unit}", ours, ratio,
-                         f"{same['median']:.2f} ({same['low']:.2f} to {same['high']:.2f})",
+                         f"{same['median']:.2f} ({same['sure_low']:.2f} to {same['sure_high']:.2f})",
                          _status(scenario, row_verdict(row))])
-    notes = ["Medians over interleaved rounds (A, B, B, A). A ratio is refused when llama-server differs too much from "
-             "another instance of itself in the same minutes."]
+    notes = ["Medians over interleaved rounds (A, B, B, A), in brackets where the true median lies with 95 %; every sample is "
+             "in the result file. A ratio is refused when llama-server differs too much from another instance of itself "
+             "in the same minutes."]
     return (f"Speed: {_model(run)}", head, rows, notes)
 
 

@@ -2,7 +2,7 @@
 """Compares skippy with llama-server of the same llama.cpp build, over HTTP, with matched settings.
 
     bench/compare/run.py --model M.gguf --skippy build/skippy --llama-server build/llama-server \\
-        [--scenario tokens|speed|cost|parity|NAME ...] [--rounds 5] [--json bench/results/NAME.json]
+        [--scenario tokens|speed|cost|parity|NAME ...] [--rounds 12] [--json bench/results/NAME.json]
 
 Prints tables and writes raw samples, commands, commits and machine to the JSON file, after every round, so an
 interrupted run keeps what it had, marked as partial. Exit codes: 0 all gates met (refused ratios are not gates
@@ -69,7 +69,7 @@ def parse(arguments):
     parser.add_argument("--skippy", default="build/skippy")
     parser.add_argument("--llama-server", default="build/llama-server")
     parser.add_argument("--scenario", action="append", help="a scenario or group; may be repeated; default: all")
-    parser.add_argument("--rounds", type=int, default=5, help="A/B/B/A rounds of a timing (default 5)")
+    parser.add_argument("--rounds", type=int, default=12, help="A/B/B/A rounds of a timing (default 12)")
     parser.add_argument("--json", help="where to store the result")
     parser.add_argument("--context", type=int, default=8192, help="positions a conversation")
     parser.add_argument("--threads", type=int, default=os.cpu_count())

@@ -68,6 +68,9 @@ void AddReuse(MetricsText& out, const engine::EngineStats& engine) {
                    "Prompt tokens by where their state came from");
   out.Sample({{"source", "cached"}}, D(cached));
   out.Sample({{"source", "evaluated"}}, D(engine.evaluated_tokens));
+  out.Counter("skippy_recomputed_tokens_total",
+              "Prompt tokens evaluated once more to recover from a fault; in no request's usage",
+              D(engine.recomputed_tokens));
   out.BeginCounter("skippy_cached_tokens_total", "Cached prompt tokens by tier");
   out.Sample({{"cache_source", "device"}}, D(engine.cached_hot_tokens));
   out.Sample({{"cache_source", "host"}}, D(engine.cached_warm_tokens));

@@ -11,7 +11,7 @@ def a_run(scenarios, complete=True):
 
 
 def spread(value):
-    return {"median": value, "low": value, "high": value}
+    return {"median": value, "low": value, "high": value, "sure_low": value, "sure_high": value}
 
 
 def speed(ratio, refused=None, **more):

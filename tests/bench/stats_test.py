@@ -25,13 +25,23 @@ class StatsTest(unittest.TestCase):
         self.assertIsNone(stats.refusal(stats.spread([0.99, 1.0, 1.01]), 0.03))
 
     def test_a_biased_machine_is_refused(self):
-        self.assertIn("differs from itself", stats.refusal(stats.spread([1.1, 1.1, 1.1]), 0.03))
+        self.assertIn("1.100 to 1.100", stats.refusal(stats.spread([1.1, 1.1, 1.1]), 0.03))
 
     def test_a_spread_machine_is_refused_though_its_median_is_one(self):
-        self.assertIn("spreads over", stats.refusal(stats.spread([0.8, 0.9, 1.0, 1.1, 1.2]), 0.03))
+        self.assertIn("0.800 to 1.200", stats.refusal(stats.spread([0.8, 0.9, 1.0, 1.1, 1.2]), 0.03))
 
     def test_one_outlier_is_not_a_spread(self):
-        self.assertIsNone(stats.refusal(stats.spread([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5]), 0.03))
+        self.assertIsNone(stats.refusal(stats.spread([1.0] * 8 + [1.5]), 0.03))
+
+    def test_the_interval_of_the_median_by_the_table_of_the_sign_test(self):
+        # n, smallest and largest rank (from 1) at 95 %
+        for n, low, high in ((3, 1, 3), (6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (20, 6, 15), (25, 8, 18)):
+            self.assertEqual(stats.median_interval(range(1, n + 1)), (low, high), n)
+
+    def test_more_rounds_make_a_noisy_machine_usable(self):
+        few = [0.9, 0.98, 1.0, 1.02, 1.1]
+        self.assertIsNotNone(stats.refusal(stats.spread(few), 0.03))
+        self.assertIsNone(stats.refusal(stats.spread(few * 8), 0.03))
 
 
 if __name__ == "__main__":
