@@ -17,6 +17,8 @@
 namespace skippy::engine {
 namespace {
 
+constexpr std::size_t kMaxIdle = 8;  // pieces of idle work that wait
+
 AdapterSet WithoutZeroScales(std::span<const std::pair<std::uint32_t, float>> adapters) {
   AdapterSet kept;
   for (const auto& adapter : adapters) {
@@ -40,18 +42,17 @@ class Engine::Impl {
     Result<std::unique_ptr<Run>> run = MakeRun(std::move(request));
     if (!run) return Reject(std::move(run).error());
     const std::lock_guard lock(mutex_);
+    if (stopping_ && (*run)->request.idle)
+      return Err(ErrorCode::kUnavailable, "the engine is stopping");
     if (stopping_) return RejectLocked({ErrorCode::kUnavailable, "the engine is stopping"});
-    if (inbox_.size() + queued_ >= core_.options.max_queue) {
+    if ((*run)->request.idle) return SubmitIdle(std::move(*run));
+    if (waiting_ + queued_ >= core_.options.max_queue) {
       return RejectLocked({ErrorCode::kUnavailable, fmt::format("{} requests are waiting already",
                                                                 core_.options.max_queue)});
     }
-    const RequestId id{++last_id_};
-    (*run)->id = id;
-    (*run)->submitted = core_.clock.Now();
-    inbox_.push_back(std::move(*run));
     ++requests_;
-    wake_.notify_one();
-    return id;
+    ++waiting_;
+    return Post(std::move(*run));
   }
 
   void Cancel(RequestId id) {
@@ -90,7 +91,7 @@ class Engine::Impl {
     EngineStats stats = published_;
     stats.requests = requests_;
     stats.rejected = rejected_;
-    stats.queued = static_cast<std::uint32_t>(inbox_.size() + queued_);
+    stats.queued = static_cast<std::uint32_t>(waiting_ + queued_);
     return stats;
   }
 
@@ -157,13 +158,32 @@ class Engine::Impl {
     return tl::unexpected<Error>(std::move(error));
   }
 
+  // mutex_ is held.
+  RequestId Post(std::unique_ptr<Run> run) {
+    const RequestId id{++last_id_};
+    run->id = id;
+    run->submitted = core_.clock.Now();
+    inbox_.push_back(std::move(run));
+    wake_.notify_one();
+    return id;
+  }
+
+  // mutex_ is held.
+  Result<RequestId> SubmitIdle(std::unique_ptr<Run> run) {
+    if (inbox_.size() - waiting_ + idle_queued_ >= kMaxIdle)
+      return Err(ErrorCode::kUnavailable, "enough idle work is waiting already");
+    return Post(std::move(run));
+  }
+
   void TakeInbox() {
     std::set<RequestId> cancels;
     {
       const std::lock_guard lock(mutex_);
       for (auto& run : inbox_) scheduler_.Enqueue(std::move(run));
       inbox_.clear();
+      waiting_ = 0;
       queued_ = scheduler_.queued();
+      idle_queued_ = scheduler_.idle_queued();
       cancels.swap(cancels_);
     }
     for (const RequestId id : cancels) scheduler_.Cancel(id);
@@ -173,6 +193,7 @@ class Engine::Impl {
     std::vector<LaneStatus> lanes = scheduler_.Lanes();
     const std::lock_guard lock(mutex_);
     queued_ = scheduler_.queued();
+    idle_queued_ = scheduler_.idle_queued();
     published_ = core_.stats;
     published_.running = static_cast<std::uint32_t>(scheduler_.running());
     published_lanes_.swap(lanes);
@@ -230,8 +251,10 @@ class Engine::Impl {
   std::deque<std::unique_ptr<Run>> inbox_;
   std::set<RequestId> cancels_;
   std::deque<PendingCall*> calls_;
-  std::size_t queued_ = 0;  // in the scheduler
-  bool running_ = false;    // a thread owns core_ and scheduler_
+  std::size_t waiting_ = 0;      // requests in the inbox, idle work not counted
+  std::size_t queued_ = 0;       // requests in the scheduler
+  std::size_t idle_queued_ = 0;  // idle work there
+  bool running_ = false;         // a thread owns core_ and scheduler_
   bool stopping_ = false;
   std::uint64_t last_id_ = 0;
   std::uint64_t requests_ = 0;
@@ -255,6 +278,8 @@ Result<std::unique_ptr<Run>> Engine::Impl::MakeRun(GenerateRequest request) cons
                              token, i, info.vocab));
     }
   }
+  if (request.idle && request.max_tokens > 0)
+    return Err(ErrorCode::kInvalidArgument, "idle work evaluates a prompt and generates nothing");
   if (!request.sink) return Err(ErrorCode::kInvalidArgument, "the request has no sink");
   if (request.max_tokens > 0 && !request.sampler) {
     return Err(ErrorCode::kInvalidArgument, "the request asks for tokens and has no sampler");

@@ -61,6 +61,9 @@ struct EngineStats {
   std::uint64_t shared_prefill_waits = 0;
   double prompt_seconds = 0, decode_seconds = 0, restore_seconds = 0;
   std::uint32_t queued = 0, running = 0;  // gauges
+  // Idle work (GenerateRequest::idle) is in none of the above but the forward passes, restores and
+  // records.
+  std::uint64_t idle_runs = 0, idle_evaluated_tokens = 0;
 };
 
 // What a lookup would do for a prompt, without doing it.
@@ -80,8 +83,9 @@ class Engine {
   ~Engine();  // stops
 
   // Thread-safe. kInvalidArgument: empty prompt, prompt over the context (message has both
-  // numbers), token ids outside the vocabulary, unknown adapter. kUnavailable: queue full or
-  // stopping. On error the sink is not called. The sink is otherwise called until OnFinish.
+  // numbers), token ids outside the vocabulary, unknown adapter. kUnavailable: queue full (idle
+  // work has a short one of its own) or stopping. On error the sink is not called. The sink is
+  // otherwise called until OnFinish.
   Result<RequestId> Submit(GenerateRequest request);
   // Thread-safe, idempotent; takes effect within one chunk or step.
   void Cancel(RequestId id);

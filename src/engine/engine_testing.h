@@ -64,6 +64,7 @@ struct Ask {
   std::vector<std::pair<std::uint32_t, float>> adapters = {};
   bool use_cache = true;
   bool allow_decoded_result = true;
+  bool idle = false;
 };
 
 inline std::unique_ptr<runtime::Sampler> MakeTestSampler(std::uint64_t seed) {
@@ -154,6 +155,7 @@ class World {
     request.use_cache = ask.use_cache;
     request.allow_decoded_result = ask.allow_decoded_result;
     request.max_tokens = ask.max_tokens;
+    request.idle = ask.idle;
     request.sampler = MakeTestSampler(ask.sampler_seed);
     request.sink = std::move(sink);
     return request;

@@ -11,7 +11,8 @@ void Recorder::AfterChunk(Run& run, std::span<const float> logits) {
   const Tick start = core_.clock.Now();
   Extras extras;
   extras.prompt_end = lane.end() == run.prompt_tokens;
-  extras.logits = logits;
+  // Nobody asks for the end of idle work as such: its text goes on.
+  if (!run.request.idle) extras.logits = logits;
   extras.snapshot = core_.shape().HasSnapshot() &&
                     (extras.prompt_end ||
                      std::binary_search(run.snapshots.begin(), run.snapshots.end(), lane.end()));

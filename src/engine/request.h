@@ -71,6 +71,10 @@ struct GenerateRequest {
   std::string tenant_salt;
   std::vector<std::pair<std::uint32_t, float>> adapters;
   bool use_cache = true;  // false: no lookup, no record
+  // Work ahead for a request that may come: runs while nothing else is to do, and ends as cancelled
+  // within a chunk once another request comes; what it evaluated stays cached. max_tokens must be
+  // 0. Not counted among the requests.
+  bool idle = false;
   bool allow_decoded_result = true;
   std::uint32_t max_tokens = 0;  // 0: evaluate the prompt only
   std::unique_ptr<runtime::Sampler> sampler;

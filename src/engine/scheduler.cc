@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace skippy::engine {
+namespace {
+
+template <class Runs>
+std::size_t CountLive(const Runs& runs, bool idle) {
+  return static_cast<std::size_t>(std::count_if(runs.begin(), runs.end(), [idle](const auto& run) {
+    return run->phase != Phase::kDone && run->request.idle == idle;
+  }));
+}
+
+}  // namespace
 
 Scheduler::Scheduler(Core& core)
     : core_(core),
@@ -36,6 +46,7 @@ void Scheduler::CancelAll() {
 
 bool Scheduler::Step() {
   bool worked = DropCancelled();
+  worked |= YieldIdle();
   worked |= AdmitWaiting();
   worked |= PrefillOne();
   worked |= DecodeAll();
@@ -68,12 +79,26 @@ void Scheduler::Sweep() {
   std::erase_if(queue_, done);
 }
 
+// A request never waits for idle work, and never loses a lane to it.
+bool Scheduler::YieldIdle() {
+  if (queued() == 0) return false;
+  bool any = false;
+  for (const auto& run : running_) {
+    if (!run->request.idle || run->phase == Phase::kDone) continue;
+    Finish(*run, {FinishReason::kCancelled, std::nullopt});
+    any = true;
+  }
+  Sweep();
+  return any;
+}
+
 bool Scheduler::AdmitWaiting() {
   bool any = false;
   std::vector<Run*> running;
   for (const auto& run : running_) running.push_back(run.get());
   for (auto it = queue_.begin(); it != queue_.end() && admission_.HasIdleLane();) {
-    if (sharing_.ShouldWait(**it, running)) {
+    const bool too_busy = (*it)->request.idle && (!running.empty() || queued() > 0);
+    if (too_busy || sharing_.ShouldWait(**it, running)) {
       ++it;
       continue;
     }
@@ -163,6 +188,11 @@ void Scheduler::ReleaseLane(Run& run, FinishReason reason) {
 
 void Scheduler::Account(const Run& run, FinishReason reason) {
   EngineStats& stats = core_.stats;
+  if (run.request.idle) {
+    ++stats.idle_runs;
+    stats.idle_evaluated_tokens += run.prefilled;
+    return;
+  }
   switch (reason) {
     case FinishReason::kStop:
     case FinishReason::kLength: ++stats.finished; break;
@@ -185,16 +215,9 @@ void Scheduler::Account(const Run& run, FinishReason reason) {
   if (admitted) ++stats.hits_by_kind[static_cast<std::size_t>(report.hit_kind)];
 }
 
-std::size_t Scheduler::running() const {
-  return static_cast<std::size_t>(
-      std::count_if(running_.begin(), running_.end(),
-                    [](const auto& run) { return run->phase != Phase::kDone; }));
-}
-
-std::size_t Scheduler::queued() const {
-  return static_cast<std::size_t>(std::count_if(
-      queue_.begin(), queue_.end(), [](const auto& run) { return run->phase != Phase::kDone; }));
-}
+std::size_t Scheduler::queued() const { return CountLive(queue_, false); }
+std::size_t Scheduler::idle_queued() const { return CountLive(queue_, true); }
+std::size_t Scheduler::running() const { return CountLive(running_, false); }
 
 std::vector<LaneStatus> Scheduler::Lanes() const {
   std::vector<LaneStatus> lanes;

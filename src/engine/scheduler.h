@@ -3,7 +3,8 @@
 // A round drops cancelled requests, admits waiting ones to idle lanes in order of arrival
 // (followers of a shared prefill let others pass), evaluates at most one prefill chunk, taking
 // turns between lanes, and then does one decode step of all generating lanes. So nobody waits for
-// more than one chunk between two tokens.
+// more than one chunk between two tokens. Idle work runs one piece at a time, while there are no
+// requests, and is ended by the first that comes.
 //
 // Owned by the engine thread.
 #pragma once
@@ -31,14 +32,16 @@ class Scheduler {
   // One round; false: there was nothing to do.
   bool Step();
 
-  std::size_t queued() const;
-  std::size_t running() const;
+  std::size_t queued() const;       // requests waiting
+  std::size_t idle_queued() const;  // idle work waiting
+  std::size_t running() const;      // requests in a lane, or served without one
   std::vector<LaneStatus> Lanes() const;
   DryRun Peek(const Run& run) { return admission_.Peek(run); }
   void ForgetIdleLanes();
 
  private:
   bool DropCancelled();
+  bool YieldIdle();
   bool AdmitWaiting();
   void Admit(std::unique_ptr<Run> owned);
   void StartFromResult(Run& run, PinnedHit hit);

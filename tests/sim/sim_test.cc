@@ -56,6 +56,8 @@ TEST(Simulation, ReachesWhatItIsMeantToReach) {
     engine.records_failed += result.engine.records_failed;
     engine.recomputed_tokens += result.engine.recomputed_tokens;
     engine.shared_prefill_waits += result.engine.shared_prefill_waits;
+    engine.idle_runs += result.engine.idle_runs;
+    engine.idle_evaluated_tokens += result.engine.idle_evaluated_tokens;
     cache.evicted_tokens += result.cache.evicted_tokens;
     cache.evicted_snapshots += result.cache.evicted_snapshots;
     cache.evicted_logits += result.cache.evicted_logits;
@@ -72,6 +74,8 @@ TEST(Simulation, ReachesWhatItIsMeantToReach) {
   EXPECT_GT(engine.records_failed, 0U);
   EXPECT_GT(engine.recomputed_tokens, 0U);
   EXPECT_GT(engine.shared_prefill_waits, 0U);
+  EXPECT_GT(engine.idle_runs, 0U);
+  EXPECT_GT(engine.idle_evaluated_tokens, 0U);
   EXPECT_GT(cache.evicted_tokens, 0U);
   EXPECT_GT(cache.evicted_snapshots, 0U);
   EXPECT_GT(cache.evicted_logits, 0U);

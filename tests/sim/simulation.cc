@@ -67,6 +67,7 @@ class Simulation {
   void Branch();
   void FanOut();
   void DisconnectAndRetry();
+  void WorkAhead();
   void Leave();
   void Reset();
   void PinSomething();
@@ -90,6 +91,7 @@ class Simulation {
   const Judge judge_;
   std::vector<Conversation> conversations_;
   std::vector<std::shared_ptr<Call>> calls_;  // not judged yet
+  std::vector<std::shared_ptr<Call>> ahead_;  // idle work
   std::vector<std::pair<std::size_t, std::shared_ptr<Call>>>
       answers_;  // by conversation, to append
   std::vector<Pin> pins_;
@@ -215,6 +217,27 @@ void Simulation::DisconnectAndRetry() {
   Say(conversation, false);
 }
 
+// Evaluates a turn that may come; never judged by its tokens, it has none.
+void Simulation::WorkAhead() {
+  Conversation next = AnyConversation();
+  const std::vector<Token> more = Words(world_.fake.context / 6);
+  next.text.insert(next.text.end(), more.begin(), more.end());
+  ColdRequest request;
+  request.prompt = next.text;
+  auto call = std::make_shared<Call>(request);
+  engine::GenerateRequest generate;
+  generate.prompt = next.text;
+  generate.tenant_salt = next.salt;
+  generate.adapters = next.adapters;
+  generate.idle = true;
+  generate.sink = call;
+  const auto id = engine_.Submit(std::move(generate));
+  if (!id) return;  // too long, or enough of it waits already
+  call->id = *id;
+  ahead_.push_back(call);
+  if (random_.Chance(10)) call->gone = true;
+}
+
 void Simulation::Leave() {
   if (calls_.empty()) return;
   const std::shared_ptr<Call>& call = calls_[random_.Below(calls_.size())];
@@ -261,7 +284,7 @@ void Simulation::Unpin() {
 }
 
 void Simulation::Event() {
-  switch (random_.Below(16)) {
+  switch (random_.Below(17)) {
     case 0:
     case 1:
     case 2: Append(); break;
@@ -284,6 +307,7 @@ void Simulation::Event() {
       else
         Unpin();
       break;
+    case 15: WorkAhead(); break;
     default: Drain(); break;
   }
   if (random_.Chance(60)) Steps(random_.Between(0, 12));
@@ -352,6 +376,8 @@ RunResult Simulation::Finish() {
   Check();
   Unpin();
   if (!calls_.empty()) Fail("requests are left over");
+  for (const std::shared_ptr<Call>& call : ahead_)
+    if (!call->finished) Fail("idle work is left over");
   const engine::EngineStats stats = engine_.Stats();
   if (stats.running + stats.queued > 0) Fail("the engine rests and is not idle");
   for (const engine::LaneStatus& lane : engine_.Lanes()) {
