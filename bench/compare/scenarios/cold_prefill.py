@@ -8,7 +8,7 @@ from text import prompt_of
 
 NAME, GROUP, TITLE = "cold_prefill", "speed", "cold prefill"
 TARGET = 0.97
-NOISE_LIMIT = 0.03
+NOISE_LIMIT = 0.05  # two instances of one server differ by 2-4 % here, by how their memory happens to lie
 LENGTHS = (128, 512)
 
 
