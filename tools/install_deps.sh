@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   git npm cmake ninja-build g++ ccache mold curl ca-certificates
   python3 python3-pip python3-venv
-  librust-blake3-dev libexpected-dev libfmt-dev libcli11-dev
+  librust-blake3-dev libexpected-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libmuparser-dev
   libgtest-dev libgmock-dev librapidcheck-dev
   "$@"
 )

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "runtime/fake/fake_state.h"
+#include "runtime/full_state.h"
 #include "runtime/runtime.h"
 
 namespace skippy::runtime::fake {
@@ -80,7 +81,7 @@ struct Counters {
   std::uint64_t largest_batch = 0;  // items in one Decode
 };
 
-class FakeRuntime final : public Runtime {
+class FakeRuntime final : public Runtime, public FullStateAccess {
  public:
   explicit FakeRuntime(const FakeOptions& options, FaultPlan faults = {});
 
@@ -99,6 +100,8 @@ class FakeRuntime final : public Runtime {
   Result<std::vector<AdapterIdentity>> ResolveAdapters(
       std::span<const std::pair<std::uint32_t, float>> adapters) const override;
   Status UseAdapters(std::span<const std::pair<std::uint32_t, float>> adapters) override;
+  Result<std::vector<std::byte>> ExportFullState(SeqId lane) override;
+  Status ImportFullState(SeqId lane, ByteSpan state) override;
 
   const Counters& counters() const { return counters_; }
   void SetFaults(FaultPlan faults) { faults_ = std::move(faults); }
