@@ -12,16 +12,6 @@ constexpr std::uint32_t kMaxPageTokens = 1U << 16;
 
 }  // namespace
 
-std::string_view PayloadPolicyName(PayloadPolicy policy) {
-  switch (policy) {
-    case PayloadPolicy::kOff: return "off";
-    case PayloadPolicy::kResidentKv: return "resident_kv";
-    case PayloadPolicy::kKvRecurrent: return "kv_recurrent";
-    case PayloadPolicy::kFullState: return "full_state";
-  }
-  return "unknown";
-}
-
 std::vector<std::string> CacheOptions::Validate() const {
   std::vector<std::string> problems;
   const auto require = [&](bool ok, std::string problem) {

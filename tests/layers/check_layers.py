@@ -15,12 +15,13 @@ ALLOWED = {
     "skippy": set(),
     "base": {"skippy"},
     "cache": {"skippy", "base"},
+    "families": {"skippy", "base"},
     "runtime": {"skippy", "base"},
     "engine": {"skippy", "base", "runtime"},
-    "llama": {"skippy", "base", "runtime"},
+    "llama": {"skippy", "base", "runtime", "families"},
     "fixtures": {"skippy", "base"},
     "api": {"skippy", "base", "runtime", "engine", "llama"},
-    "cli": {"skippy", "base", "runtime", "engine", "llama", "api", "fixtures"},
+    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures"},
 }
 # Foreign headers that only some folders may see.
 FENCED = [
@@ -28,6 +29,7 @@ FENCED = [
     (re.compile(r"^gguf\.h|^ggml(-quants)?\.h"), {"llama", "fixtures"}, "gguf"),
     (re.compile(r"^(server-|chat\.h|json\.h|common\.h|sampling\.h)"), {"api", "llama"}, "llama.cpp's protocol files"),
     (re.compile(r"^(httplib|cpp-httplib)"), {"api", "cli"}, "the HTTP library"),
+    (re.compile(r"^(muParser|toml\+\+)"), {"families"}, "the libraries behind family files"),
     (re.compile(r"^CLI/"), {"cli", "fixtures"}, "the command line library"),
 ]
 # The public cache headers must not see a runtime; these parts of skippy/ are for the engine's side only.
