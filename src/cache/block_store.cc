@@ -8,7 +8,7 @@ namespace skippy::cache {
 
 std::optional<Buffer> Buffer::Allocate(std::size_t size) {
   Buffer buffer;
-  buffer.data_.reset(static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow)));
+  buffer.data_.reset(static_cast<std::byte*>(::operator new(size, std::nothrow)));
   if (buffer.data_ == nullptr) return std::nullopt;
   buffer.size_ = size;
   return buffer;

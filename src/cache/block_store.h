@@ -31,7 +31,7 @@ using BlockId = StrongInt<struct BlockIdTag, std::uint32_t>;
 // A namespace's place in the accounts.
 using NamespaceSlot = StrongInt<struct NamespaceSlotTag, std::uint32_t>;
 
-// Uninitialised bytes, aligned to a cache line. Move-only.
+// Uninitialised bytes, aligned for any scalar. Move-only.
 class Buffer {
  public:
   Buffer() = default;
@@ -41,9 +41,11 @@ class Buffer {
   MutableByteSpan span() const { return {data_.get(), size_}; }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
+  // No stricter alignment: glibc before 2.38 asks its bins for the size plus the alignment then, so
+  // that the room of an evicted block never fits the next one of the same size, and the process
+  // grows far beyond the cap.
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+    void operator()(std::byte* p) const { ::operator delete(p); }
   };
   std::unique_ptr<std::byte, Free> data_;
   std::size_t size_ = 0;

@@ -23,10 +23,11 @@ BlockStore::Added AddFilled(BlockStore& store, Component component, std::size_t 
   return store.Add(component, std::move(buffer), d);
 }
 
-TEST(BlockStoreTest, BuffersAreAlignedToCacheLines) {
+TEST(BlockStoreTest, BuffersAreAlignedForAnyScalar) {
   for (const std::size_t size : {1, 63, 64, 1000}) {
     const Buffer buffer = *Buffer::Allocate(size);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.span().data()) % 64, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.span().data()) % alignof(std::max_align_t),
+              0U);
     EXPECT_EQ(buffer.size(), size);
   }
 }
