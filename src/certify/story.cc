@@ -26,6 +26,7 @@ class Builder {
     const bool on_grid = must_end_on_grid_ || tier == Tier::kDecoded;
     prompt_ = arena.Text(on_grid ? sizes_.grid : sizes_.base, 0);
     story_.max_bytes = tier == Tier::kHot ? 0 : Bytes(8);
+    story_.forget_lanes = tier == Tier::kDecoded;
   }
 
   Story Build(Scenario scenario);
@@ -95,7 +96,10 @@ Story Builder::Build(Scenario scenario) {
       story_.setup = {First(prompt_)};
       GoOnFrom(0);
       break;
-    case Scenario::kExactRepeat: story_.setup = {First(prompt_)}; break;
+    case Scenario::kExactRepeat:
+      story_.setup = {First(prompt_)};
+      story_.forget_lanes = false;  // as the engine would have it
+      break;
     case Scenario::kRewind5:
       story_.setup = {First(prompt_)};
       Probe(Joined(Head(prompt_, length - kRewind), More(3)));

@@ -108,6 +108,7 @@ Result<Row> TierRow::Run() {
   const Reach reach = ReachOf();
   if (reach.tokens == 0) return DoesNotApply(row_, reach.reason);
   if (story_.evicts && !Lost()) return Failed(row_, "not exercised: nothing was evicted");
+  if (story_.forget_lanes) session_.engine().ForgetIdleLanes();
   SKIPPY_TRY(Answer answer, session_.Run(story_.probe));
   const Told probe{story_.probe, std::move(answer)};
   FillReport(row_, probe.answer.report.prompt);

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "llama/context_params.h"
+#include "llama/full_state.h"
 #include "llama/log_hook.h"
 #include "llama/memory_layout.h"
+#include "runtime/full_state.h"
 
 namespace skippy::llama {
 namespace {
@@ -23,9 +25,11 @@ struct Lane {
   Pos end = 0;
   Pos window_from = 0;  // window rows before this were never imported
   bool broken = false;  // after a failed decode, until cleared
+  // llama.cpp chose the cells (a full state was imported): only Decode, End and Clear work.
+  bool elsewhere = false;
 };
 
-class LlamaRuntime final : public runtime::Runtime {
+class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAccess {
  public:
   LlamaRuntime(const Model& model, const RuntimeOptions& options, ContextPtr context);
 
@@ -44,10 +48,13 @@ class LlamaRuntime final : public runtime::Runtime {
   Result<std::vector<AdapterIdentity>> ResolveAdapters(
       std::span<const std::pair<std::uint32_t, float>> adapters) const override;
   Status UseAdapters(std::span<const std::pair<std::uint32_t, float>> adapters) override;
+  Result<std::vector<std::byte>> ExportFullState(SeqId lane) override;
+  Status ImportFullState(SeqId lane, ByteSpan state) override;
 
  private:
   bool Known(SeqId lane) const { return lane.value < lanes_.size(); }
   Status CheckLane(SeqId lane) const;
+  Status CheckInPlace(SeqId lane) const;
   Status CheckItems(std::span<const runtime::DecodeItem> items) const;
   void FillBatch(std::span<const runtime::DecodeItem> items);
   Status Run(std::span<const runtime::DecodeItem> items);
@@ -99,6 +106,15 @@ Status LlamaRuntime::CheckLane(SeqId lane) const {
   if (lanes_[lane.value].broken)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("lane {} was not cleared after an error", lane.value));
+  return {};
+}
+
+// For what reads or moves rows by their place.
+Status LlamaRuntime::CheckInPlace(SeqId lane) const {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  if (lanes_[lane.value].elsewhere)
+    return Err(ErrorCode::kUnsupported,
+               fmt::format("the rows of lane {} do not lie where a cold run puts them", lane.value));
   return {};
 }
 
@@ -173,7 +189,8 @@ Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
     return Err(code == -1 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal,
                fmt::format("llama.cpp failed to decode ({}): {}", code, ErrorLines()));
   for (const runtime::DecodeItem& item : items)
-    if (!InPlace(item.lane, {item.pos, item.pos + static_cast<Pos>(item.tokens.size())}))
+    if (!lanes_[item.lane.value].elsewhere &&
+        !InPlace(item.lane, {item.pos, item.pos + static_cast<Pos>(item.tokens.size())}))
       return Err(ErrorCode::kInternal,
                  fmt::format("llama.cpp put positions [{}, {}) of lane {} into unexpected cells",
                              item.pos, item.pos + item.tokens.size(), item.lane.value));
@@ -221,7 +238,7 @@ bool LlamaRuntime::InPlace(SeqId lane, PosRange positions) const {
 }
 
 bool LlamaRuntime::Truncate(SeqId lane, Pos end) {
-  if (!CheckLane(lane)) return false;
+  if (!CheckInPlace(lane)) return false;
   Lane& state = lanes_[lane.value];
   if (end == state.end) return true;
   if (end > state.end) return false;
@@ -254,7 +271,7 @@ void LlamaRuntime::Clear(SeqId lane) {
 
 Status LlamaRuntime::ExportRows(SeqId lane, Component component, PosRange positions,
                                 MutableByteSpan out) {
-  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  SKIPPY_RETURN_IF_ERROR(CheckInPlace(lane));
   const bool window = component == Component::kWindow;
   const std::uint64_t row_bytes = window                        ? info_.shape.window_row_bytes
                                   : component == Component::kKv ? info_.shape.kv_row_bytes
@@ -417,7 +434,7 @@ Status LlamaRuntime::CopyChecked(SeqId from, SeqId to) try {
 }
 
 Status LlamaRuntime::Copy(SeqId from, SeqId to) {
-  SKIPPY_RETURN_IF_ERROR(CheckLane(from));
+  SKIPPY_RETURN_IF_ERROR(CheckInPlace(from));
   SKIPPY_RETURN_IF_ERROR(CheckLane(to));
   if (info_.policy == PayloadPolicy::kOff) return Err(ErrorCode::kUnsupported, info_.policy_reason);
   if (from == to || End(to) != 0)
@@ -427,6 +444,29 @@ Status LlamaRuntime::Copy(SeqId from, SeqId to) {
   auto status = CopyChecked(from, to);
   if (!status) Clear(to);
   return status;
+}
+
+Result<std::vector<std::byte>> LlamaRuntime::ExportFullState(SeqId lane) {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  llama_synchronize(context_.get());
+  return ReadFullState(context_.get(), lane);
+}
+
+Status LlamaRuntime::ImportFullState(SeqId lane, ByteSpan state) {
+  SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
+  if (End(lane) != 0)
+    return Err(ErrorCode::kInvalidArgument, fmt::format("lane {} is not empty", lane.value));
+  llama_synchronize(context_.get());
+  const Result<Pos> end = WriteFullState(context_.get(), lane, state);
+  if (!end) {
+    Clear(lane);
+    return tl::unexpected<Error>(end.error());
+  }
+  Lane& filled = lanes_[lane.value];
+  filled.end = *end;
+  filled.window_from = info_.shape.HasWindow() ? info_.shape.WindowBegin(*end) : 0;
+  filled.elsewhere = !InPlace(lane, {0, *end});
+  return {};
 }
 
 Result<std::vector<AdapterIdentity>> LlamaRuntime::ResolveAdapters(

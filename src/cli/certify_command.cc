@@ -1,0 +1,127 @@
+// skippy certify --model M.gguf: evidence that kept state gives what a cold run gives.
+#include "cli/certify_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "certify/certificate_store.h"
+#include "certify/report.h"
+#include "cli/certify_subject.h"
+#include "cli/commands.h"
+
+namespace skippy::cli {
+namespace {
+
+using certify::Certificate;
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "skippy certify: %s\n", error.message.c_str());
+  return error.code == ErrorCode::kInternal ? 1 : 2;
+}
+
+// One line that is written over, when somebody looks.
+class ProgressLine {
+ public:
+  ProgressLine() : shown_(isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() {
+    if (shown_) std::fprintf(stderr, "\r\033[K");
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void operator()(std::size_t done, std::size_t total, std::string_view next) const {
+    if (!shown_) return;
+    constexpr std::size_t kBar = 24;
+    const std::size_t filled = total == 0 ? 0 : kBar * done / total;
+    std::fprintf(stderr, "\r\033[K[%s%s] %zu/%zu %.*s", std::string(filled, '=').c_str(),
+                 std::string(kBar - filled, ' ').c_str(), done, total,
+                 static_cast<int>(next.size()), next.data());
+  }
+
+ private:
+  const bool shown_;
+};
+
+certify::Variation VariationOf(const llama::RuntimeOptions& options) {
+  certify::Variation variation;
+  variation.context = options.context;
+  variation.lanes = options.lanes;
+  variation.chunk = options.chunk;
+  variation.type_k = options.type_k;
+  variation.type_v = options.type_v;
+  variation.flash_attention = options.flash_attention;
+  variation.swa_full = options.swa_full;
+  return variation;
+}
+
+Result<Certificate> Try(const CertifyOptions& options) {
+  llama::ModelOptions file;
+  file.path = options.model;
+  file.gpu_layers = options.gpu_layers;
+  SKIPPY_TRY(const std::unique_ptr<llama::Model> model, llama::Model::Load(file));
+  LlamaSubject subject(*model, options.runtime, options.model);
+  const certify::Variation variation = VariationOf(options.runtime);
+  const ProgressLine line;
+  const auto progress = [&line](std::size_t done, std::size_t total, std::string_view next) {
+    line(done, total, next);
+  };
+  if (options.quick) {
+    SKIPPY_TRY(const auto runtime, subject.NewRuntime(variation));
+    certify::QuickSettings settings;
+    settings.exactness = options.exactness;
+    settings.seed = options.seed;
+    settings.progress = progress;
+    const certify::TextSource text = [&subject](std::size_t count, std::uint64_t seed) {
+      return subject.Text(count, seed);
+    };
+    return certify::QuickSelfTest(*runtime, text, settings);
+  }
+  certify::Settings settings;
+  settings.variation = variation;
+  settings.exactness = options.exactness;
+  settings.seed = options.seed;
+  settings.variations = options.variations;
+  settings.progress = progress;
+  return certify::Certify(subject, settings);
+}
+
+Status Put(const std::string& where, const std::string& text) {
+  if (where.empty()) return {};
+  if (where != "-") return certify::WriteFileWhole(where, text);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return {};
+}
+
+Status Tell(const CertifyOptions& options, const Certificate& certificate) {
+  SKIPPY_RETURN_IF_ERROR(Put(options.json, certify::Write(certificate)));
+  SKIPPY_RETURN_IF_ERROR(Put(options.markdown, certify::MarkdownReport(certificate)));
+  if (options.json != "-" && options.markdown != "-")
+    SKIPPY_RETURN_IF_ERROR(Put("-", certify::TextReport(certificate, options.every_row)));
+  const certify::CertificateStore store(options.folder);
+  SKIPPY_TRY(const std::string path, store.Save(certificate));
+  std::fprintf(stderr, "certificate: %s\n", path.c_str());
+  return {};
+}
+
+}  // namespace
+
+int CertifyCommand(std::vector<std::string> arguments) {
+  const auto parsed = ParseCertify(std::move(arguments));
+  if (!parsed) return Fail(parsed.error());
+  if (parsed->help) {
+    std::printf("%s", parsed->help_text.c_str());
+    return 0;
+  }
+  const CertifyOptions& options = parsed->options;
+  const Result<Certificate> certificate = Try(options);
+  if (!certificate) return Fail(certificate.error());
+  if (const Status told = Tell(options, *certificate); !told) return Fail(told.error());
+  const bool certified =
+      std::all_of(options.exactness.begin(), options.exactness.end(),
+                  [&](Exactness exactness) { return certificate->Certifies(exactness); });
+  return certified ? 0 : 1;
+}
+
+}  // namespace skippy::cli
