@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ struct CompletionPlan {
   std::optional<ServerState::Adapters>
       adapters;              // none: the server's defaults at the time of the run
   std::string cache_salt;    // as the client gave it
+  // The chat behind it, where the turn after it may be evaluated ahead; null otherwise.
+  std::shared_ptr<const Json> chat;
   bool top_logprobs = true;  // false: only the sampled token's own probability was asked for
 };
 

@@ -11,6 +11,7 @@
 
 #include "api/completion_sink.h"
 #include "api/mailbox.h"
+#include "api/next_turn.h"
 #include "api/response_json.h"
 #include "llama/sampler.h"
 #include "server-task.h"
@@ -35,6 +36,12 @@ class Run {
         fmt::format("chatcmpl-{:016x}{:016x}", RandomBits(), RandomBits());
   }
   ~Run() {
+    // Last, so that the client has its answer (streamed ones at least) before the template is
+    // rendered once more.
+    if (!answer_.is_null()) {
+      auto prefix = NextTurnPrefix(state_, *plan_.chat, answer_);
+      if (prefix) EvaluateAhead(state_, std::move(*prefix), tenant_, adapters_);
+    }
     mailbox_->Abandon();
     for (std::size_t i = 0; i < ids_.size(); ++i) {
       if (!finished_[i]) state_.engine.Cancel(ids_[i]);
@@ -65,6 +72,7 @@ class Run {
   ApiStatus Submit(std::size_t prompt, std::uint32_t choice, const RunOptions& options);
   void Count(const SinkEvent& event);
   void Update(SinkEvent& event);
+  void KeepAnswer(const SinkEvent& event);
 
   ServerState& state_;
   CompletionPlan plan_;
@@ -77,8 +85,16 @@ class Run {
   std::size_t finished_count_ = 0;
   std::vector<task_result_state> texts_;
   Usage usage_;
+  Json answer_;  // the message, where the turn after it is to be evaluated ahead
   Tick last_sent_{};
 };
+
+// Who lists response_fields gets those and no other.
+bool WantsCacheReport(const task_params& params) {
+  const std::vector<std::string>& fields = params.response_fields;
+  return params.res_type != TASK_RESPONSE_TYPE_NONE || fields.empty() ||
+         std::find(fields.begin(), fields.end(), "skippy") != fields.end();
+}
 
 ApiStatus Run::Submit(std::size_t prompt_index, std::uint32_t choice, const RunOptions& options) {
   const PromptPlan& prompt = plan_.prompts[prompt_index];
@@ -203,8 +219,15 @@ void Run::Update(SinkEvent& event) {
   }
 }
 
+void Run::KeepAnswer(const SinkEvent& event) {
+  if (!plan_.chat || size() != 1 || event.kind != SinkEvent::Kind::kFinal) return;
+  if (const auto* answer = dynamic_cast<server_task_result_cmpl_final*>(event.result.get()))
+    answer_ = answer->oaicompat_msg.to_json_oaicompat();
+}
+
 Json Run::Format(SinkEvent& event) {
   Update(event);
+  KeepAnswer(event);
   Json out = event.result->to_json();
   last_sent_ = state_.clock.Now();
   if (!plan_.top_logprobs) DropTopLogprobs(out);
@@ -212,7 +235,7 @@ Json Run::Format(SinkEvent& event) {
   if (partial == nullptr || !partial->is_progress) FixTimings(out);
   if (event.kind != SinkEvent::Kind::kFinal) return out;
   if (size() > 1 && params().stream) out = WithSharedUsage(out, usage_, done());
-  AddCacheReport(out, event.report.prompt);
+  if (WantsCacheReport(params())) AddCacheReport(out, event.report.prompt);
   return out;
 }
 

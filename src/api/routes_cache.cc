@@ -42,6 +42,7 @@ Json CacheStatus(ServerState& state) {
       {"enabled", on},
       {"off_reason", !cache.latched.empty() ? cache.latched : state.info.policy_reason},
       {"policy", PayloadPolicyName(state.info.policy)},
+      {"proof", state.settings.proof},
       {"reuse", ReuseWords(state.info)},
       {"tiers",
        {{"device", {{"lanes", std::move(lanes)}, {"context", state.info.context}}},

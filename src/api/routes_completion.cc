@@ -2,6 +2,7 @@
 // llama-server's that this server does not serve, each with its reason.
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -18,7 +19,11 @@ Dialect DialectOf(task_response_type type) {
   return type == TASK_RESPONSE_TYPE_ANTHROPIC ? Dialect::kAnthropic : Dialect::kOpenAi;
 }
 
-using Prepare = std::function<ApiResult<Json>(Json)>;
+struct Prepared {
+  Json data;                         // what MakePlan takes
+  std::shared_ptr<const Json> chat;  // see CompletionPlan
+};
+using Prepare = std::function<ApiResult<Prepared>(Json)>;
 
 ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request,
                                 task_response_type type, const Prepare& prepare) {
@@ -30,8 +35,9 @@ ApiResult<CompletionPlan> Parse(ServerState& state, const HttpRequest& request,
     if (std::optional<CompletionPlan> known = state.plans->Find(key)) return std::move(*known);
   }
   API_TRY(Json body, ParseBody(request.body));
-  API_TRY(Json data, prepare(std::move(body)));
-  API_TRY(CompletionPlan plan, MakePlan(state, data, type));
+  API_TRY(Prepared prepared, prepare(std::move(body)));
+  API_TRY(CompletionPlan plan, MakePlan(state, prepared.data, type));
+  plan.chat = std::move(prepared.chat);
   if (memo) state.plans->Insert(key, plan, request.body.size());
   return plan;
 }
@@ -46,13 +52,17 @@ HttpResponse Generate(ServerState& state, const HttpRequest& request, task_respo
   return RunCompletion(state, std::move(*plan), request, {.endpoint = request.path, .log = log});
 }
 
-ApiResult<Json> PrepareChat(const ServerState& state, Json body, ChatDialect dialect) {
+ApiResult<Prepared> PrepareChat(const ServerState& state, Json body, ChatDialect dialect) {
   API_TRY(Json chat, ToChatBody(state, std::move(body), dialect));
-  return ApplyTemplate(state, std::move(chat));
+  Prepared prepared;
+  if (state.settings.idle_prefill && BoolOr(chat, "cache_prompt", true))
+    prepared.chat = std::make_shared<const Json>(chat);
+  API_TRY(prepared.data, ApplyTemplate(state, std::move(chat)));
+  return prepared;
 }
 
 // Native and OpenAI completions: the body is the parameters.
-ApiResult<Json> PrepareCompletion(const ServerState& state, Json body, bool openai) {
+ApiResult<Prepared> PrepareCompletion(const ServerState& state, Json body, bool openai) {
   API_RETURN_IF_ERROR(RefuseInternalFields(body));
   API_RETURN_IF_ERROR(CheckFields(body, state.Limits()));
   API_RETURN_IF_ERROR(RefuseInexact(body));
@@ -75,7 +85,7 @@ ApiResult<Json> PrepareCompletion(const ServerState& state, Json body, bool open
     }
   }
   NormalizeNumbers(body, state.Limits());
-  return body;
+  return Prepared{std::move(body), nullptr};
 }
 
 ApiStatus CheckInfillModel(const ServerState& state) {
@@ -120,19 +130,21 @@ ApiStatus CheckInfillBody(const Json& body) {
   return {};
 }
 
-ApiResult<Json> PrepareInfill(const ServerState& state, Json body) {
+ApiResult<Prepared> PrepareInfill(const ServerState& state, Json given) {
   API_RETURN_IF_ERROR(CheckInfillModel(state));
-  API_TRY(body, PrepareCompletion(state, std::move(body), false));
+  API_TRY(Prepared prepared, PrepareCompletion(state, std::move(given), false));
+  Json& body = prepared.data;
   API_RETURN_IF_ERROR(CheckInfillBody(body));
   API_RETURN_IF_ERROR(CheckInfillText(body));
   if (!Has(body, "input_extra")) body["input_extra"] = Json::array();
   const llama_tokens middle = common_tokenize(state.vocab, StringOr(body, "prompt"), false, true);
   const auto context = static_cast<std::int32_t>(state.info.context);
-  body["prompt"] = format_prompt_infill(state.vocab, body.at("input_prefix"),
-                                        body.at("input_suffix"), body.at("input_extra"),
-                                        /*n_batch=*/std::min(2048, context), state.params.n_predict,
-                                        context, state.settings.spm_infill, middle);
-  return body;
+  // What is next to the cursor may take half of the context, so that "input_extra" has room too.
+  const std::int32_t near = std::min(2048, context / 2);
+  body["prompt"] = format_prompt_infill(
+      state.vocab, body.at("input_prefix"), body.at("input_suffix"), body.at("input_extra"),
+      /*n_batch=*/near, state.params.n_predict, context, state.settings.spm_infill, middle);
+  return prepared;
 }
 
 HttpResponse Refuse(const std::string& message) {

@@ -97,6 +97,7 @@ Json Props(const ServerState& state) {
       {"cache",
        {{"policy", PayloadPolicyName(state.info.policy)},
         {"reason", state.info.policy_reason},
+        {"proof", state.settings.proof},
         {"reuse", ReuseWords(state.info)}}},
   };
   const std::string tool_use = common_chat_templates_source(state.chat.tmpls.get(), "tool_use");

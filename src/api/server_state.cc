@@ -73,13 +73,22 @@ void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling
         sampling.mirostat_eta);
 }
 
+runtime::RuntimeInfo InfoOf(const runtime::Runtime& runtime, const std::string& cache_off_reason) {
+  runtime::RuntimeInfo info = runtime.info();
+  if (!cache_off_reason.empty()) {
+    info.policy = PayloadPolicy::kOff;
+    info.policy_reason = cache_off_reason;
+  }
+  return info;
+}
+
 }  // namespace
 
 ServerState::ServerState(ServerSettings given, const llama::Model& loaded,
                          runtime::Runtime& runtime, engine::Engine& running, const Clock& time)
     : settings(std::move(given)),
       model(loaded),
-      info(runtime.info()),
+      info(InfoOf(runtime, settings.cache_off_reason)),
       engine(running),
       clock(time),
       plans(std::make_unique<PlanMemo>()) {
@@ -96,7 +105,7 @@ ServerState::ServerState(ServerSettings given, const llama::Model& loaded,
   params.n_parallel = static_cast<std::int32_t>(settings.max_choices);
   params.n_ctx = static_cast<std::int32_t>(info.context);
   params.sse_ping_interval = settings.sse_ping_seconds;
-  params.verbosity = 0;
+  params.verbosity = settings.verbose ? 10 : 0;  // over 9: answers carry "__verbose"
   params.cache_prompt = true;
   params.n_cache_reuse = 0;
 

@@ -47,7 +47,11 @@ struct ServerSettings {
       64;                       // most completions of one request; each takes a place in the queue
   std::int32_t n_predict = -1;  // default of max_tokens; -1: up to the context
   std::int32_t sse_ping_seconds = 30;
+  bool idle_prefill = false;     // evaluate finished turns ahead of the next request
+  std::string proof;             // what shows that kept state is exact, in words
+  std::string cache_off_reason;  // not empty: kept state was found wrong, so the cache is off
   TenantOptions tenants;
+  bool verbose = false;       // answers carry "__verbose" unless a request says otherwise
   bool log_requests = false;  // one JSON line a request on standard output
   bool spm_infill = false;
   common_params_sampling sampling;  // defaults of requests that say nothing

@@ -36,8 +36,18 @@ std::vector<Token> AnyText(std::uint32_t vocab, std::size_t count, std::uint64_t
   return tokens;
 }
 
+// What earlier self-tests found about the other setting stays beside what this one found.
+Certificate Joined(Certificate found, const Certificate& kept, Exactness exactness) {
+  const Exactness other = exactness == Exactness::kBit ? Exactness::kToken : Exactness::kBit;
+  if (kept.mode != Mode::kQuick || !kept.verdict(other)) return found;
+  (other == Exactness::kBit ? found.bit : found.token) = kept.verdict(other);
+  for (const Row& row : kept.rows)
+    if (row.promise == PromiseOf(other)) found.rows.push_back(row);
+  return found;
+}
+
 Result<Proof> Test(runtime::Runtime& runtime, const ProveOptions& options,
-                   const CertificateStore& store) {
+                   const CertificateStore& store, const Certificate* kept) {
   options.say(
       "skippy: no certificate for this model and these settings; testing for a few seconds "
       "(--no-self-test skips it)");
@@ -47,8 +57,9 @@ Result<Proof> Test(runtime::Runtime& runtime, const ProveOptions& options,
   const auto text = [vocab](std::size_t count, std::uint64_t seed) {
     return AnyText(vocab, count, seed);
   };
-  const Result<Certificate> found = QuickSelfTest(runtime, text, settings);
+  Result<Certificate> found = QuickSelfTest(runtime, text, settings);
   if (!found) return Proof{false, "the self-test could not run: " + found.error().message};
+  if (kept != nullptr) *found = Joined(*std::move(found), *kept, options.exactness);
   if (const auto saved = store.Save(*found); !saved)
     options.say("skippy: the self-test's result could not be kept: " + saved.error().message);
   const std::optional<Proof> proof = Reading(*found, options.exactness);
@@ -75,7 +86,7 @@ Result<Proof> ProveExact(runtime::Runtime& runtime, const ProveOptions& options)
     options.say("skippy: " + kept.error().message);
   }
   if (!options.run) return Proof{true, "untested (--no-self-test)"};
-  return Test(runtime, options, store);
+  return Test(runtime, options, store, kept ? &*kept : nullptr);
 }
 
 }  // namespace skippy::certify

@@ -55,7 +55,7 @@ TEST_F(ProveTest, TheFirstStartTestsAndTheSecondBelieves) {
     EXPECT_NE(first->words.find("bit-exact by the self-test of 2"), std::string::npos)
         << first->words;
     for (std::uint32_t lane = 0; lane < fake.lanes; ++lane)
-      EXPECT_EQ(runtime.End(SeqId{static_cast<std::int32_t>(lane)}), 0U);
+      EXPECT_EQ(runtime.End(SeqId{lane}), 0U);
 
     said_.clear();
     const auto evaluated = runtime.counters().tokens_evaluated;

@@ -17,6 +17,8 @@
 #include "api/request_log.h"
 #include "api/routes.h"
 #include "api/server_state.h"
+#include "certify/certificate_store.h"
+#include "certify/prove.h"
 #include "cli/commands.h"
 #include "cli/serve_options.h"
 #include "cli/signals.h"
@@ -105,10 +107,11 @@ llama::RuntimeOptions RuntimeOptionsOf(const ServeOptions& options) {
   return runtime;
 }
 
-CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeInfo& info) {
+CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeInfo& info,
+                            bool caching) {
   CacheOptions cache;
   cache.shape = info.shape;
-  cache.policy = options.cache ? info.policy : PayloadPolicy::kOff;
+  cache.policy = caching ? info.policy : PayloadPolicy::kOff;
   cache.max_bytes = options.cache_ram_mib << 20U;
   cache.max_logits_bytes = std::min(cache.max_logits_bytes, cache.max_bytes / 4);
   return cache;
@@ -144,9 +147,21 @@ api::ServerSettings SettingsOf(const ServeOptions& options) {
   settings.n_predict = options.sampling.n_predict;
   settings.sse_ping_seconds = options.sse_ping_seconds;
   settings.tenants.shared_cache = options.shared_cache;
+  settings.verbose = options.verbose;
   settings.log_requests = options.log_requests;
+  settings.idle_prefill = options.idle_prefill && options.cache;
   settings.sampling = SamplingDefaults(options);
   return settings;
+}
+
+certify::ProveOptions ProveOptionsOf(const ServeOptions& options) {
+  certify::ProveOptions test;
+  test.exactness = options.bit_exact ? Exactness::kBit : Exactness::kToken;
+  test.run = options.self_test;
+  test.certificate_file = options.certificate;
+  test.folder = certify::DefaultCertificateFolder();
+  test.say = Say;
+  return test;
 }
 
 std::string MemoryKind(const MemoryShape& shape) {
@@ -174,8 +189,10 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
   } else if (info.policy == PayloadPolicy::kOff) {
     Say(fmt::format("  cache     off: {}", info.policy_reason));
   } else {
-    Say(fmt::format("  cache     {}, host tier {} MiB, {}-exact", PayloadPolicyName(info.policy),
-                    options.cache_ram_mib, options.bit_exact ? "bit" : "token"));
+    Say(fmt::format("  cache     {}, host tier {} MiB, exactness {}",
+                    PayloadPolicyName(info.policy), options.cache_ram_mib,
+                    options.bit_exact ? "bit" : "token"));
+    Say(fmt::format("  proof     {}", state.settings.proof));
     Say(fmt::format("  reuse     {}", api::ReuseWords(info)));
   }
   Say(fmt::format("  lanes     {} x {} tokens of context, chunks of {}, queue of {}", info.lanes,
@@ -184,12 +201,15 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
     Say("  tools     the template knows none: they are told in the system message and held by a "
         "grammar");
   }
-  const bool v6 = options.host.find(':') != std::string::npos;
-  const std::string url =
-      fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port);
-  Say(fmt::format("  address   {0}  (OpenAI base URL: {0}/v1){1}", url,
-                  options.api_keys.empty() ? "" : ", API key needed"));
-  if (!IsLoopback(options.host) && options.api_keys.empty()) {
+  for (const std::string& host : options.hosts) {
+    const bool v6 = host.find(':') != std::string::npos;
+    const std::string url =
+        fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    Say(fmt::format("  address   {0}  (OpenAI base URL: {0}/v1){1}", url,
+                    options.api_keys.empty() ? "" : ", API key needed"));
+  }
+  const bool local = std::all_of(options.hosts.begin(), options.hosts.end(), IsLoopback);
+  if (!local && options.api_keys.empty()) {
     Say("  WARNING   anyone who reaches this address may use the server: set --api-key or "
         "--api-key-file");
   }
@@ -216,7 +236,14 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   SKIPPY_TRY(loaded.runtime, llama::MakeRuntime(*loaded.model, RuntimeOptionsOf(options)));
   const runtime::RuntimeInfo& info = loaded.runtime->info();
 
-  const CacheOptions cache = CacheOptionsOf(options, info);
+  bool caching = options.cache && info.policy != PayloadPolicy::kOff;
+  certify::Proof proof;
+  if (caching) {
+    SKIPPY_TRY(proof, certify::ProveExact(*loaded.runtime, ProveOptionsOf(options)));
+    if (!proof.exact) Say("skippy: the cache is off: " + proof.words);
+    caching = proof.exact;
+  }
+  const CacheOptions cache = CacheOptionsOf(options, info, caching);
   for (const std::string& problem : cache.Validate())
     return Err(ErrorCode::kInvalidArgument, problem);
   loaded.cache = std::make_unique<PrefixCache>(cache, loaded.clock);
@@ -224,13 +251,17 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   engine::EngineOptions engine;
   engine.max_queue = options.max_queue;
   engine.exactness = options.bit_exact ? Exactness::kBit : Exactness::kToken;
-  engine.cache = options.cache && info.policy != PayloadPolicy::kOff;
-  engine.hot_lanes = engine.hot_lanes && options.cache;
+  engine.cache = caching;
+  // State that cannot be exported can still be gone on with where it lies; state that was found
+  // wrong cannot.
+  engine.hot_lanes = engine.hot_lanes && options.cache && proof.exact;
   engine.share_prefill = engine.share_prefill && engine.cache;
   loaded.engine =
       std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
   api::ServerSettings settings = SettingsOf(options);
+  settings.proof = proof.words;
+  if (!proof.exact) settings.cache_off_reason = proof.words;
   SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));
   SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), *loaded.model,
                                                   *loaded.runtime, *loaded.engine, loaded.clock));
@@ -252,7 +283,7 @@ int Serve(std::vector<std::string> arguments) {
   if (options.verbose) setenv("SKIPPY_LLAMA_LOG", "info", 0);
 
   api::HttpOptions http;
-  http.host = options.host;
+  http.hosts = options.hosts;
   http.port = options.port;
   http.api_keys = options.api_keys;
   http.cors_origins = options.cors_origins;

@@ -107,9 +107,10 @@ struct Raw {
   std::string gpu_layers = "auto";
   std::string flash_attention = "auto";
   std::string exactness = "token";
-  std::string template_file, key_file;
+  std::string template_file, key_file, host = "127.0.0.1";
   std::vector<std::string> keys, lora, lora_scaled, aliases, tags;
-  bool no_cache = false, no_slots = false, no_jinja = false, no_mmap = false, ignored = false;
+  bool no_cache = false, no_self_test = false, no_slots = false, no_jinja = false;
+  bool no_mmap = false, ignored = false;
   std::map<std::string, double> sampling;
 };
 
@@ -212,6 +213,17 @@ void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
       ->check(CLI::IsMember({"token", "bit"}))
       ->group(group);
   app.add_flag("--no-cache,--no-cache-prompt", raw.no_cache, "serve without a cache")->group(group);
+  app.add_flag("--no-self-test", raw.no_self_test,
+               "do not test for a few seconds whether kept state is exact when there is no "
+               "certificate")
+      ->group(group);
+  app.add_option("--certificate", options.certificate,
+                 "a file that `skippy certify` wrote for this model and these settings")
+      ->group(group);
+  app.add_flag("--idle-prefill", options.idle_prefill,
+               "after a chat's answer, evaluate the finished turn as the next request will send it, "
+               "while nothing else is to do")
+      ->group(group);
   app.add_option("--max-queue", options.max_queue, "requests that may wait; more get 429")
       ->check(CLI::Range(1L, 100000L))
       ->group(group);
@@ -221,7 +233,7 @@ void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
 
 void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   const char* group = "Server";
-  app.add_option("--host", options.host, "address to listen on")->group(group);
+  app.add_option("--host", raw.host, "address(es) to listen on; comma-separated")->group(group);
   app.add_option("--port", options.port, "port; 0: a free one, printed at start")
       ->check(CLI::Range(0L, 65535L))
       ->group(group);
@@ -250,7 +262,7 @@ void AddServerFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_flag("--no-slots", raw.no_slots, "do not serve GET /slots")->group(group);
   app.add_flag("--props", options.props, "allow POST /props")->group(group);
   app.add_flag("--verbose,--log-verbose", options.verbose,
-               "llama.cpp's own log on standard error (may contain text)")
+               "llama.cpp's own log on standard error (may contain text), and __verbose in answers")
       ->group(group);
   app.add_flag("--log-requests", options.log_requests,
                "one JSON line a request on standard output, no text")
@@ -386,6 +398,7 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
   options.flash_attention = raw.flash_attention != "off" && raw.flash_attention != "0";
   options.bit_exact = raw.exactness == "bit";
   options.cache = !raw.no_cache;
+  options.self_test = !raw.no_self_test;
   options.cache_ram_mib =
       raw.cache_ram < 0 ? DefaultCacheMib() : static_cast<std::uint64_t>(raw.cache_ram);
   options.slots = !raw.no_slots;
@@ -408,6 +421,10 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
     SKIPPY_TRY(options.chat_template, ReadFile("--chat-template-file", raw.template_file));
   }
   ResolveNames(raw, options);
+  options.hosts = SplitOn(raw.host, ',');
+  if (options.hosts.empty()) {
+    return Err(ErrorCode::kInvalidArgument, fmt::format("--host: '{}' names no address", raw.host));
+  }
   SKIPPY_RETURN_IF_ERROR(ResolveKeys(raw, options));
   SKIPPY_RETURN_IF_ERROR(ResolveAdapters(raw, options));
   if (options.model.empty()) {

@@ -15,7 +15,7 @@ struct ServeOptions {
   std::string model;
   std::vector<std::string> aliases;
   std::vector<std::string> tags;
-  bool verbose = false;          // llama.cpp's own log on standard error
+  bool verbose = false;          // llama.cpp's own log on standard error, "__verbose" in answers
   std::int32_t gpu_layers = -1;  // -1: all that fit
   bool mmap = true;
   std::vector<std::pair<std::string, float>> adapters;
@@ -40,7 +40,7 @@ struct ServeOptions {
   bool shared_cache = false;
 
   // server
-  std::string host = "127.0.0.1";
+  std::vector<std::string> hosts{"127.0.0.1"};
   int port = 8080;
   std::vector<std::string> api_keys;
   std::string cors_origins = "localhost";
@@ -52,6 +52,9 @@ struct ServeOptions {
   bool slots = true;
   bool props = false;
   bool log_requests = false;
+  bool idle_prefill = false;
+  bool self_test = true;    // of kept state, where there is no certificate
+  std::string certificate;  // a file; empty: the one that is kept for this model and settings
 
   // chat
   bool jinja = true;

@@ -38,7 +38,7 @@ TEST(ServeOptions, LlamaServersSpellingsMeanTheSame) {
 
 TEST(ServeOptions, DefaultsAreSafe) {
   const ServeOptions options = Parse({});
-  EXPECT_EQ(options.host, "127.0.0.1");
+  EXPECT_EQ(options.hosts, std::vector<std::string>{"127.0.0.1"});
   EXPECT_EQ(options.port, 8080);
   EXPECT_TRUE(options.cache);
   EXPECT_GE(options.cache_ram_mib, 64U);
@@ -90,6 +90,9 @@ TEST(ServeOptions, ListsAreCollected) {
   ASSERT_EQ(options.adapters.size(), 2U);
   EXPECT_EQ(options.adapters[1].first, "y.gguf");
   EXPECT_FLOAT_EQ(options.adapters[1].second, 0.5F);
+  EXPECT_EQ(Parse({"--host", "127.0.0.1,::1"}).hosts,
+            (std::vector<std::string>{"127.0.0.1", "::1"}));
+  EXPECT_NE(Complaint({"--host", ","}).find("--host"), std::string::npos);
 }
 
 TEST(ServeOptions, LastOfARepeatedFlagWins) {

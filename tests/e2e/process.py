@@ -109,12 +109,13 @@ class Process:
 
 
 class ServerProcess(Process):
-    """A server that answers /health."""
+    """A server that answers /health. Self-tests are kept beside the binary, so that only the first run pays them."""
 
     def __init__(self, model, log_path, *, environment=None, **flags):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        super().__init__(serve_command(model, self.port, **flags), log_path, environment)
+        cache = {"XDG_CACHE_HOME": str(Path(binary()).resolve().parent / "e2e-cache")}
+        super().__init__(serve_command(model, self.port, **flags), log_path, {**cache, **(environment or {})})
 
     def wait_until_healthy(self):
         def healthy():

@@ -50,7 +50,16 @@ def test_completion_of_mixed_text_and_tokens(server):
 
 def test_completion_response_fields(server):
     answer = server.post("/completion", {"prompt": PROMPT, "n_predict": 2, "response_fields": ["content", "timings/cache_n"]})
-    assert set(answer) - {"skippy"} == {"content", "timings/cache_n"}
+    assert set(answer) == {"content", "timings/cache_n"}
+    answer = server.post("/completion", {"prompt": PROMPT, "n_predict": 2, "response_fields": ["content", "skippy"]})
+    assert set(answer) == {"content", "skippy"} and "hit_kind" in answer["skippy"]
+
+
+def test_verbose_servers_tell_the_prompt_unless_told_not_to(pool):
+    server = pool.get(models.LLAMA_TINY, ctx=512, extra=("--verbose",))
+    body = {"messages": [{"role": "user", "content": "Hi."}], "max_tokens": 1}
+    assert "Hi." in server.post("/v1/chat/completions", body)["__verbose"]["prompt"]
+    assert "__verbose" not in server.post("/v1/chat/completions", {**body, "verbose": False})
 
 
 def test_completion_stream(server):
@@ -214,6 +223,13 @@ def test_reset_prefix_cache(server):
     host = server.get("/cache")["tiers"]["host"]
     assert (host["physical_bytes"], host["entries"]) == (0, 0)
     assert server.completion(prompt, 2).cached == 0, "lanes are forgotten, too"
+
+
+def test_several_addresses(pool):
+    server = pool.get(models.LLAMA_TINY, ctx=512, extra=("--host", "127.0.0.1,127.0.0.2"))
+    other = f"http://127.0.0.2:{server.http.base_url.port}"
+    answer = httpx.post(f"{other}/completion", json={"prompt": PROMPT, "n_predict": 2, "temperature": 0, "ignore_eos": True}, timeout=60).json()
+    assert answer["content"] == server.completion(PROMPT, 2).text
 
 
 def test_cors_and_head(server):
