@@ -75,11 +75,19 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"Llama", "llama-tiny.gguf", PayloadPolicy::kResidentKv, false},
         Family{"DeepSeek3", "deepseek3-tiny.gguf", PayloadPolicy::kResidentKv, false},
         Family{"GlmDsa", "glm-dsa-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"Glm47Flash", "glm-4.7-flash-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"MinimaxM3", "minimax-m3-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"Olmo", "olmo-tiny.gguf", PayloadPolicy::kResidentKv, false},
         Family{"Gemma3", "gemma3-tiny.gguf", PayloadPolicy::kResidentKv, true},
+        Family{"Gemma4", "gemma4-tiny.gguf", PayloadPolicy::kResidentKv, true},
+        Family{"Gemma4E4b", "gemma4-e4b-tiny.gguf", PayloadPolicy::kResidentKv, true},
+        Family{"Gemma4A4b", "gemma4-a4b-tiny.gguf", PayloadPolicy::kResidentKv, true},
         Family{"GptOss", "gpt-oss-tiny.gguf", PayloadPolicy::kResidentKv, true},
         Family{"Qwen3Next", "qwen3next-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"FalconH1", "falcon-h1-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"KimiLinear", "kimi-linear-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
+        Family{"MinimaxM1", "minimax-m1-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
+        Family{"Rwkv6", "rwkv6-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"Rwkv7", "rwkv7-tiny.gguf", PayloadPolicy::kKvRecurrent, false},
         Family{"Mamba2", "mamba2-tiny.gguf", PayloadPolicy::kKvRecurrent, false}),
     TestName);
@@ -106,8 +114,12 @@ TEST_P(LayoutTest, FullSizeWindowCaches) { Restores({.swa_full = true}); }
 
 INSTANTIATE_TEST_SUITE_P(
     Fixture, LayoutTest,
-    ::testing::Values(Family{"Llama", "llama-tiny.gguf", PayloadPolicy::kResidentKv, false},
-                      Family{"Gemma3", "gemma3-tiny.gguf", PayloadPolicy::kResidentKv, true}),
+    ::testing::Values(
+        Family{"Llama", "llama-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"MinimaxM3", "minimax-m3-tiny.gguf", PayloadPolicy::kResidentKv, false},
+        Family{"Gemma3", "gemma3-tiny.gguf", PayloadPolicy::kResidentKv, true},
+        Family{"Gemma4E4b", "gemma4-e4b-tiny.gguf", PayloadPolicy::kResidentKv, true},
+        Family{"MinimaxM1", "minimax-m1-tiny.gguf", PayloadPolicy::kKvRecurrent, false}),
     TestName);
 
 TEST(RealModelTest, SmolLm2RestoresBitForBit) {
