@@ -8,8 +8,10 @@
 namespace skippy::cli {
 
 int Serve(std::vector<std::string> arguments);
+int CertifyCommand(std::vector<std::string> arguments);
 int CacheCommand(std::vector<std::string> arguments);
 int FixturesCommand(std::vector<std::string> arguments);
+int FamiliesCommand(std::vector<std::string> arguments);
 int Version(const std::vector<std::string>& arguments);
 
 }  // namespace skippy::cli

@@ -16,7 +16,9 @@ constexpr const char* kUsage =
     "Usage: skippy COMMAND [FLAGS]\n"
     "\n"
     "  serve           serve a GGUF model over an OpenAI-compatible HTTP API\n"
+    "  certify         evidence that a model's kept state gives what a cold run gives\n"
     "  cache status    what a running server's prefix cache holds and has done\n"
+    "  families        the model families that are known, or which one a model file is of\n"
     "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"
     "\n"
@@ -42,14 +44,16 @@ int Main(std::vector<std::string> arguments) {
   const std::string command = arguments.front();
   arguments.erase(arguments.begin());
   if (command == "serve") return Serve(std::move(arguments));
+  if (command == "certify") return CertifyCommand(std::move(arguments));
   if (command == "cache") return CacheCommand(std::move(arguments));
+  if (command == "families") return FamiliesCommand(std::move(arguments));
   if (command == "fixtures") return FixturesCommand(std::move(arguments));
   if (command == "version" || command == "--version") return Version(arguments);
   if (command == "help" || command == "--help" || command == "-h") {
     std::printf("%s", kUsage);
     return 0;
   }
-  const auto nearest = NearestFlag(command, {"serve", "cache", "fixtures", "version", "help"});
+  const auto nearest = NearestFlag(command, {"serve", "certify", "cache", "families", "fixtures", "version", "help"});
   std::fprintf(stderr, "skippy: unknown command '%s'%s\n\n%s", command.c_str(),
                nearest ? ("; did you mean " + *nearest + "?").c_str() : "", kUsage);
   return 2;

@@ -76,6 +76,15 @@ Match Identify(std::span<const Family> families, const ModelFacts& facts) {
   return match;
 }
 
+std::string_view LatentHeldName(LatentHeld held) {
+  switch (held) {
+    case LatentHeld::kLatent: return "latent";
+    case LatentHeld::kExpanded: return "expanded";
+    case LatentHeld::kNeither: return "neither";
+  }
+  return "unknown";
+}
+
 LatentHeld HeldBy(const LatentState& state, const MemoryShape& measured) {
   const bool latent = measured.kv_row_bytes == state.latent_bytes;
   const bool expanded = measured.kv_row_bytes == state.expanded_bytes;
@@ -131,12 +140,9 @@ std::vector<Difference> Compare(const Expected& expected, const MemoryShape& mea
   if (expected.latent) {
     const LatentHeld held = HeldBy(*expected.latent, measured);
     const LatentHeld said = expected.latent->latent ? LatentHeld::kLatent : LatentHeld::kExpanded;
-    const auto name = [](LatentHeld state) {
-      return std::string(state == LatentHeld::kLatent     ? "latent"
-                         : state == LatentHeld::kExpanded ? "expanded"
-                                                          : "neither");
-    };
-    if (held != said) differences.push_back({"state", name(said), name(held)});
+    if (held != said)
+      differences.push_back(
+          {"state", std::string(LatentHeldName(said)), std::string(LatentHeldName(held))});
   }
   return differences;
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "families/family.h"
@@ -37,6 +38,7 @@ struct LatentState {
   std::string evidence;  // the keys and tensors that say so, in words
 };
 enum class LatentHeld : std::uint8_t { kLatent, kExpanded, kNeither };
+std::string_view LatentHeldName(LatentHeld held);  // "latent", "expanded", "neither"
 // By the bytes that the runtime really holds a token.
 LatentHeld HeldBy(const LatentState& state, const MemoryShape& measured);
 

@@ -14,6 +14,10 @@
 #include <llama-memory-recurrent.h>
 #include <llama-model.h>
 
+#include <utility>
+
+#include "families/policy.h"
+
 namespace skippy::llama {
 namespace {
 
@@ -58,11 +62,9 @@ MemoryLayout Inspector::Finish() {
     shape.window_tokens = WindowTokens();
   }
   if (layout_.recurrent) shape.snapshot_bytes = layout_.recurrent->bytes();
-  layout_.policy = shape.HasSnapshot() ? PayloadPolicy::kKvRecurrent : PayloadPolicy::kResidentKv;
-  if (!shape.HasKv() && !shape.HasWindow() && !shape.HasSnapshot()) {
-    layout_.policy = PayloadPolicy::kOff;
-    layout_.reason = "this model keeps no state";
-  }
+  families::Selection selection = families::SelectPolicy(shape, {});
+  layout_.policy = selection.policy;
+  layout_.reason = std::move(selection.reason);
   return std::move(layout_);
 }
 
