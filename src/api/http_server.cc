@@ -83,21 +83,32 @@ class HttpServer::Impl {
 
   Status Bind();
   void Start() {
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    server_.wait_until_ready();
+    for (const auto& listener : listeners_) {
+      httplib::Server& server = listener->server;
+      listener->thread = std::thread([&server] { server.listen_after_bind(); });
+      server.wait_until_ready();
+    }
   }
   void Publish(std::vector<Route> routes) {
     routes_ = std::move(routes);
     ready_.store(true, std::memory_order_release);
   }
   void Stop() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
+    for (const auto& listener : listeners_) listener->server.stop();
+    for (const auto& listener : listeners_) {
+      if (listener->thread.joinable()) listener->thread.join();
+    }
   }
   int port() const { return port_; }
 
  private:
-  void Configure();
+  struct Listener {  // of one address
+    httplib::Server server;
+    std::thread thread;
+  };
+
+  void Configure(httplib::Server& server);
+  Status BindOne(const std::string& host);
   HttpResponse Answer(const httplib::Request& request, std::string body) const;
   bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read,
                 std::string& body) const;
@@ -106,8 +117,7 @@ class HttpServer::Impl {
   std::optional<std::string> CheckKey(const httplib::Request& request) const;
 
   HttpOptions options_;
-  httplib::Server server_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   int port_ = 0;
   std::vector<Route> routes_;  // written once, before ready_
   std::atomic<bool> ready_{false};
@@ -175,29 +185,29 @@ void HttpServer::Impl::AllowOrigin(const httplib::Request& request,
   response.set_header("Vary", "Origin");
 }
 
-void HttpServer::Impl::Configure() {
-  server_.set_default_headers({{"Server", "skippy"}});
+void HttpServer::Impl::Configure(httplib::Server& server) {
+  server.set_default_headers({{"Server", "skippy"}});
   // The limit itself is ReadBody's; past this one a connection is simply closed.
-  server_.set_payload_max_length(options_.max_body_bytes + (std::size_t{256} << 20U));
-  server_.set_read_timeout(options_.timeout_seconds);
-  server_.set_write_timeout(options_.timeout_seconds);
-  server_.set_tcp_nodelay(true);
-  server_.set_keep_alive_max_count(1'000'000);  // a busy client keeps its connection
-  server_.new_task_queue = [threads = options_.max_threads] {
+  server.set_payload_max_length(options_.max_body_bytes + (std::size_t{256} << 20U));
+  server.set_read_timeout(options_.timeout_seconds);
+  server.set_write_timeout(options_.timeout_seconds);
+  server.set_tcp_nodelay(true);
+  server.set_keep_alive_max_count(1'000'000);  // a busy client keeps its connection
+  server.new_task_queue = [threads = options_.max_threads] {
     return new httplib::ThreadPool(std::min<std::size_t>(8, threads), threads);  // httplib owns it
   };
   // Not SO_REUSEPORT, httplib's default: a second server on the same port must fail, not share it.
-  server_.set_socket_options([](socket_t socket) {
+  server.set_socket_options([](socket_t socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   });
   const auto fill = [](const httplib::Request& request, httplib::Response& response) {
     response.set_content(ErrorBody(FromStatus(response.status), DialectOf(request.path)), kJson);
   };
-  server_.set_error_handler([fill](const httplib::Request& request, httplib::Response& response) {
+  server.set_error_handler([fill](const httplib::Request& request, httplib::Response& response) {
     if (response.body.empty()) fill(request, response);
   });
-  server_.set_exception_handler(
+  server.set_exception_handler(
       [fill](const httplib::Request& request, httplib::Response& response, std::exception_ptr) {
         response.status = 500;
         fill(request, response);
@@ -216,31 +226,39 @@ void HttpServer::Impl::Configure() {
       Send(ErrorResponse(FromStatus(413), DialectOf(request.path)), response);
     }
   };
-  server_.Get(".*", plain);
-  server_.Options(".*", [this](const httplib::Request& request, httplib::Response& response) {
+  server.Get(".*", plain);
+  server.Options(".*", [this](const httplib::Request& request, httplib::Response& response) {
     AllowOrigin(request, response);
     response.set_header("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     response.set_header("Access-Control-Allow-Headers", "*");
     response.set_header("Access-Control-Allow-Credentials", "true");
     response.status = 200;
   });
-  server_.Post(".*", with_body);
-  server_.Put(".*", with_body);
-  server_.Patch(".*", with_body);
-  server_.Delete(".*", with_body);
+  server.Post(".*", with_body);
+  server.Put(".*", with_body);
+  server.Patch(".*", with_body);
+  server.Delete(".*", with_body);
 }
 
 Status HttpServer::Impl::Bind() {
-  Configure();
+  port_ = options_.port;
+  for (const std::string& host : options_.hosts) SKIPPY_RETURN_IF_ERROR(BindOne(host));
+  return {};
+}
+
+// The first address chooses the port if any will do.
+Status HttpServer::Impl::BindOne(const std::string& host) {
+  listeners_.push_back(std::make_unique<Listener>());
+  httplib::Server& server = listeners_.back()->server;
+  Configure(server);
   errno = 0;
-  if (options_.port == 0) {
-    port_ = server_.bind_to_any_port(options_.host);
-  } else if (server_.bind_to_port(options_.host, options_.port)) {
-    port_ = options_.port;
-  } else {
-    port_ = -1;
+  const int port = port_ == 0                         ? server.bind_to_any_port(host)
+                   : server.bind_to_port(host, port_) ? port_
+                                                      : -1;
+  if (port > 0) {
+    port_ = port;
+    return {};
   }
-  if (port_ > 0) return {};
   const int code = errno;
   const std::string why = code == EADDRINUSE      ? "the port is taken by another process"
                           : code == EACCES        ? "this user may not use that port"
@@ -249,7 +267,7 @@ Status HttpServer::Impl::Bind() {
                               ? std::string(std::strerror(code))
                               : "the host name does not resolve to an address of this machine";
   return Err(ErrorCode::kInvalidArgument,
-             fmt::format("cannot listen on {}:{}: {}", options_.host, options_.port, why));
+             fmt::format("cannot listen on {}:{}: {}", host, port_, why));
 }
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -16,11 +16,11 @@
 namespace skippy::api {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";
-  int port = 8080;                    // 0: a free one
-  std::vector<std::string> api_keys;  // empty: no key needed
+  std::vector<std::string> hosts{"127.0.0.1"};  // at least one; all with the same port
+  int port = 8080;                              // 0: a free one
+  std::vector<std::string> api_keys;            // empty: no key needed
   std::size_t max_body_bytes = std::size_t{32} << 20U;
-  std::size_t max_threads = 512;  // connections served at once
+  std::size_t max_threads = 512;  // connections served at once, at each address
   int timeout_seconds = 600;      // of one read or write
   std::string cors_origins =
       "localhost";  // whose pages may read answers: "localhost", "*" or one origin
@@ -37,7 +37,7 @@ class HttpServer {
   // Serves on a thread of its own; until routes are published every answer is 503 "loading".
   void Start();
   void Publish(std::vector<Route> routes);  // once
-  void Stop();  // closes the listening socket, waits for handlers to return
+  void Stop();  // closes the listening sockets, waits for handlers to return
 
  private:
   class Impl;
