@@ -7,13 +7,14 @@ MODEL   ?=
 JOBS    ?= $(shell nproc)
 CMAKE_ARGS ?=
 
-.PHONY: help serve test build llama-server deps configure models quick bench clean
+.PHONY: help serve test yardstick build llama-server deps configure models quick bench clean
 
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve         build, fetch a small model, serve it and show a cached second answer"
 	@echo "make test          build and run all tests"
+	@echo "make yardstick     llama.cpp's own server tests against our server (a minute)"
 	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
 	@echo "make build         $(BUILD)/skippy only"
 	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"
@@ -43,6 +44,10 @@ test: configure models
 	cmake --build $(BUILD) -j $(JOBS)
 	@tools/python_env.sh $(BUILD)/venv
 	ctest --test-dir $(BUILD) --output-on-failure
+
+yardstick: build
+	@tools/python_env.sh $(BUILD)/venv
+	$(BUILD)/venv/bin/python -B tests/yardstick/run.py --build $(BUILD) --verbose
 
 quick: deps
 	@cmake -S . -B $(BUILD)-quick -G Ninja -DSKIPPY_LLAMA=OFF > $(BUILD)-quick.configure.log 2>&1 \
