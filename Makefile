@@ -7,7 +7,7 @@ MODEL   ?=
 JOBS    ?= $(shell nproc)
 CMAKE_ARGS ?=
 
-.PHONY: help serve test yardstick build llama-server deps configure models quick bench clean
+.PHONY: help serve test yardstick evidence build llama-server deps configure models quick bench clean
 
 .DEFAULT_GOAL := help
 
@@ -15,6 +15,7 @@ help:
 	@echo "make serve         build, fetch a small model, serve it and show a cached second answer"
 	@echo "make test          build and run all tests"
 	@echo "make yardstick     llama.cpp's own server tests against our server (a minute)"
+	@echo "make evidence      certify a model of every family, write docs/evidence (a quarter of an hour)"
 	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
 	@echo "make build         $(BUILD)/skippy only"
 	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"
@@ -48,6 +49,10 @@ test: configure models
 yardstick: build
 	@tools/python_env.sh $(BUILD)/venv
 	$(BUILD)/venv/bin/python -B tests/yardstick/run.py --build $(BUILD) --verbose
+
+evidence: build models
+	cmake --build $(BUILD) -j $(JOBS) --target fixtures
+	@tools/evidence.py --skippy $(BUILD)/skippy --fixtures $(BUILD)/fixtures
 
 quick: deps
 	@cmake -S . -B $(BUILD)-quick -G Ninja -DSKIPPY_LLAMA=OFF > $(BUILD)-quick.configure.log 2>&1 \
