@@ -51,7 +51,7 @@ yardstick: build
 	$(BUILD)/venv/bin/python -B tests/yardstick/run.py --build $(BUILD) --verbose
 
 evidence: build models
-	cmake --build $(BUILD) -j $(JOBS) --target fixtures
+	@$(BUILD)/skippy fixtures --out $(BUILD)/fixtures
 	@tools/evidence.py --skippy $(BUILD)/skippy --fixtures $(BUILD)/fixtures
 
 quick: deps
