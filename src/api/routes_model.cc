@@ -97,6 +97,7 @@ Json Props(const ServerState& state) {
       {"cache",
        {{"policy", PayloadPolicyName(state.info.policy)},
         {"reason", state.info.policy_reason},
+        {"family", state.settings.family},
         {"proof", state.settings.proof},
         {"reuse", ReuseWords(state.info)}}},
   };

@@ -48,6 +48,7 @@ struct ServerSettings {
   std::int32_t n_predict = -1;  // default of max_tokens; -1: up to the context
   std::int32_t sse_ping_seconds = 30;
   bool idle_prefill = false;     // evaluate finished turns ahead of the next request
+  std::string family;            // the model's, and whether its memory is as that family's
   std::string proof;             // what shows that kept state is exact, in words
   std::string cache_off_reason;  // not empty: kept state was found wrong, so the cache is off
   TenantOptions tenants;

@@ -20,6 +20,7 @@
 #include "certify/certificate_store.h"
 #include "certify/prove.h"
 #include "cli/commands.h"
+#include "cli/families_command.h"
 #include "cli/serve_options.h"
 #include "cli/signals.h"
 #include "engine/engine.h"
@@ -181,6 +182,7 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
   Say(fmt::format("skippy: serving {}", state.model_name));
   Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model,
                   state.model.architecture(), info.vocab, state.model.content_digest().ShortHex()));
+  Say(fmt::format("  family    {}", state.settings.family));
   Say(fmt::format(
       "  memory    {}: {} bytes a token{}", MemoryKind(info.shape), row,
       info.shape.HasSnapshot() ? ", " + Size(info.shape.snapshot_bytes) + " a snapshot" : ""));
@@ -260,6 +262,7 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
       std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
   api::ServerSettings settings = SettingsOf(options);
+  settings.family = FamilyLine(options.model, info);
   settings.proof = proof.words;
   if (!proof.exact) settings.cache_off_reason = proof.words;
   SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));

@@ -112,3 +112,8 @@ def test_bad_input(tmp_path):
     refused("--model", cut, says="cut.gguf")
     refused("--colour", says="--colour")
     refused("--model", models.LLAMA_TINY.path, "--cache-type-k", "f17", says="f17")
+
+
+def test_a_server_tells_its_models_family(pool):
+    client = pool.get(models.QWEN3NEXT)
+    assert client.get("/props")["cache"]["family"] == "Qwen3-Next, memory as expected"

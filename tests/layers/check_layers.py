@@ -20,8 +20,9 @@ ALLOWED = {
     "engine": {"skippy", "base", "runtime"},
     "llama": {"skippy", "base", "runtime", "families"},
     "fixtures": {"skippy", "base"},
+    "certify": {"skippy", "base", "runtime", "engine"},
     "api": {"skippy", "base", "runtime", "engine", "llama"},
-    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures"},
+    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify"},
 }
 # Foreign headers that only some folders may see.
 FENCED = [
@@ -30,10 +31,17 @@ FENCED = [
     (re.compile(r"^(server-|chat\.h|json\.h|common\.h|sampling\.h)"), {"api", "llama"}, "llama.cpp's protocol files"),
     (re.compile(r"^(httplib|cpp-httplib)"), {"api", "cli"}, "the HTTP library"),
     (re.compile(r"^(muParser|toml\+\+)"), {"families"}, "the libraries behind family files"),
+    (re.compile(r"^nlohmann/"), {"certify"}, "the JSON library"),
     (re.compile(r"^CLI/"), {"cli", "fixtures"}, "the command line library"),
 ]
 # The public cache headers must not see a runtime; these parts of skippy/ are for the engine's side only.
 CACHE_HEADERS = re.compile(r"^skippy/(prefix_cache|cache_options|cache_stats|snapshot_planner)\.h$")
+# Our own headers that only some folders may see. Moving a whole serialised state is for certification:
+# that the engine and the server cannot name it is the proof that no production path does it.
+OURS_FENCED = {
+    "runtime/full_state.h": {"certify", "llama", "runtime"},
+    "llama/full_state.h": {"llama"},
+}
 MAX_LINES = 700
 LONG_FILES = {}  # path -> reason
 
@@ -59,6 +67,8 @@ def check_file(root, path):
         header = match.group(1)
         where = f"{path}:{number}: includes {header}"
         target = header.split("/")[0]
+        if header in OURS_FENCED and folder not in OURS_FENCED[header] and not is_test:
+            problems.append(f"{where}: only {', '.join(sorted(OURS_FENCED[header]))} may include it")
         if "/" in header and target in ALLOWED:
             if target != folder and target not in ALLOWED[folder] and not is_test:
                 problems.append(f"{where}: {folder} may not depend on {target}")
@@ -95,7 +105,7 @@ def main():
                     continue
                 count += 1
                 problems += check_file(args.root, path)
-                if args.compiler and path.endswith(".h") and folder_of(path) in ("skippy", "base", "cache", "runtime", "engine"):
+                if args.compiler and path.endswith(".h") and folder_of(path) in ("skippy", "base", "cache", "families", "runtime", "engine", "certify"):
                     problems += check_alone(args.root, path, args.compiler)
     print("\n".join(problems) if problems else f"{count} files, all within their layers")
     return 1 if problems or count == 0 else 0
