@@ -81,6 +81,9 @@ Result<families::ModelFacts> ReadModelFacts(const std::string& path) try {
   if (checked.architecture.empty())
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("'{}' names no general.architecture: not a model", path));
+  if (checked.type == "adapter")
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' is a LoRA adapter, not a model", path));
   families::ModelFacts facts;
   facts.architecture = checked.architecture;
   for (const std::string& file : checked.files) {

@@ -11,6 +11,7 @@
 #include "families/identify.h"
 #include "fixtures/fixtures.h"
 #include "llama/model_facts.h"
+#include "model/gguf_builder.h"
 #include "model/harness.h"
 
 namespace skippy::model_test {
@@ -165,6 +166,26 @@ TEST(ModelFactsTest, WhatIsNoModelIsAClearError) {
   const auto text = llama::ReadModelFacts(__FILE__);
   ASSERT_FALSE(text);
   EXPECT_NE(text.error().message.find("not a GGUF"), std::string::npos);
+  TempFolder folder_of_adapter;
+  WriteLora(FixturePath("llama"), folder_of_adapter.Path("adapter.gguf"), 1);
+  const auto adapter = llama::ReadModelFacts(folder_of_adapter.Path("adapter.gguf"));
+  ASSERT_FALSE(adapter);
+  EXPECT_NE(adapter.error().message.find("is a LoRA adapter"), std::string::npos);
+}
+
+TEST(ModelFactsTest, AreWhatTheFileSays) {
+  const auto facts = llama::ReadModelFacts(FixturePath("gemma4-e4b"));
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->architecture, "gemma4");
+  EXPECT_EQ(facts->vocabulary, 49152U);
+  EXPECT_TRUE(facts->tensors.contains("blk.0.attn_q.weight"));
+  const families::Numbers& layers = facts->numbers.at("gemma4.block_count");
+  EXPECT_FALSE(layers.array);
+  const families::Numbers& pattern = facts->numbers.at("gemma4.attention.sliding_window_pattern");
+  EXPECT_TRUE(pattern.array) << "booleans, one a layer";
+  EXPECT_EQ(static_cast<double>(pattern.values.size()), layers.values.at(0));
+  EXPECT_FALSE(facts->numbers.contains("tokenizer.ggml.token_type")) << "too long to be a layer's";
+  EXPECT_EQ(facts->texts.at("general.architecture"), "gemma4");
 }
 
 }  // namespace
