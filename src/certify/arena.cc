@@ -110,8 +110,8 @@ Result<double> Arena::Noise() {
   return *noise_;
 }
 
-// The same text, computed with chunk ends half a chunk off the grid, and with its last tokens one by
-// one, as generated rows are.
+// The same text, computed with chunk ends half a chunk off the grid, and with its last tokens one
+// by one, as generated rows are.
 Result<double> Arena::MeasureNoise() {
   const Ask ask{Text(sizes_.base, 0), sizes_.generated};
   SKIPPY_TRY(const Answer* cold, Cold(ask));

@@ -14,8 +14,8 @@ std::string Text(std::uint32_t number) { return fmt::format("{}", number); }
 std::string Text(const std::vector<AdapterIdentity>& adapters) {
   std::string text;
   for (const AdapterIdentity& adapter : adapters) {
-    text += fmt::format("{}{}x{}", text.empty() ? "" : ", ", adapter.content.ShortHex(),
-                        adapter.scale);
+    text +=
+        fmt::format("{}{}x{}", text.empty() ? "" : ", ", adapter.content.ShortHex(), adapter.scale);
   }
   return Text(text);
 }

@@ -101,8 +101,7 @@ json OfShape(const Certificate& certificate) {
 }
 
 std::string Checksum(const json& without_checksum) {
-  const std::string text =
-      without_checksum.dump(-1, ' ', true, json::error_handler_t::replace);
+  const std::string text = without_checksum.dump(-1, ' ', true, json::error_handler_t::replace);
   return Blake3(std::as_bytes(std::span(text.data(), text.size()))).Hex();
 }
 
@@ -122,8 +121,7 @@ Digest ReadDigest(const json& value) {
       if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
       throw BadField{"a digest has a digit that is not hexadecimal"};
     };
-    digest.bytes[i] =
-        static_cast<std::uint8_t>(nibble(hex[2 * i]) * 16 + nibble(hex[2 * i + 1]));
+    digest.bytes[i] = static_cast<std::uint8_t>(nibble(hex[2 * i]) * 16 + nibble(hex[2 * i + 1]));
   }
   return digest;
 }
@@ -280,18 +278,18 @@ std::string Write(const Certificate& certificate) {
   };
   json rows = json::array();
   for (const Row& row : certificate.rows) rows.push_back(OfRow(row));
-  json object = {{"schema", kCertificateSchema},
-                 {"version", kCertificateVersion},
-                 {"tool", certificate.tool},
-                 {"date", certificate.date},
-                 {"mode", ModeName(certificate.mode)},
-                 {"seed", certificate.seed},
-                 {"identity", OfIdentity(certificate.identity)},
-                 {"memory", OfShape(certificate)},
-                 {"verdicts", {{"bit", word(certificate.bit)}, {"token", word(certificate.token)}}},
-                 {"rows", std::move(rows)},
-                 {"economics", certificate.economics ? OfEconomics(*certificate.economics)
-                                                     : json(nullptr)}};
+  json object = {
+      {"schema", kCertificateSchema},
+      {"version", kCertificateVersion},
+      {"tool", certificate.tool},
+      {"date", certificate.date},
+      {"mode", ModeName(certificate.mode)},
+      {"seed", certificate.seed},
+      {"identity", OfIdentity(certificate.identity)},
+      {"memory", OfShape(certificate)},
+      {"verdicts", {{"bit", word(certificate.bit)}, {"token", word(certificate.token)}}},
+      {"rows", std::move(rows)},
+      {"economics", certificate.economics ? OfEconomics(*certificate.economics) : json(nullptr)}};
   object["checksum"] = Checksum(object);
   return object.dump(1, ' ', true, json::error_handler_t::replace) + "\n";
 }
@@ -304,8 +302,7 @@ Result<Certificate> Parse(std::string_view text) try {
     return Err(ErrorCode::kCorruption, "the certificate is damaged: its checksum does not match");
   return ReadCertificate(object);
 } catch (const json::exception& error) {
-  return Err(ErrorCode::kCorruption,
-             fmt::format("the certificate is damaged: {}", error.what()));
+  return Err(ErrorCode::kCorruption, fmt::format("the certificate is damaged: {}", error.what()));
 } catch (const BadField& field) {
   return Err(ErrorCode::kCorruption, fmt::format("the certificate is damaged: {}", field.what));
 }

@@ -222,7 +222,8 @@ TEST_F(StoreTest, AQuickOneDoesNotReplaceAFullOneUnlessItSaysOtherwise) {
 TEST_F(StoreTest, AFolderThatCannotBeMadeIsAnError) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "file") << "x";
-  const Result<std::string> saved = CertificateStore((folder_ / "file" / "in").string()).Save(Sample());
+  const Result<std::string> saved =
+      CertificateStore((folder_ / "file" / "in").string()).Save(Sample());
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().code, ErrorCode::kUnavailable);
 }

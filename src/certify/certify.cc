@@ -144,8 +144,7 @@ std::vector<Stage> Planner::Variations() const {
   if (info_.shape.HasWindow() || base_.swa_full) {
     Variation window = base_;
     window.swa_full = !base_.swa_full;
-    stages.push_back(
-        Reduced(fmt::format("swa_full {}", window.swa_full ? "on" : "off"), window));
+    stages.push_back(Reduced(fmt::format("swa_full {}", window.swa_full ? "on" : "off"), window));
   }
   return stages;
 }
@@ -193,8 +192,7 @@ void Certifier::RunVariation(const Stage& stage) {
 }
 
 Result<Certificate> Certifier::Run() {
-  SKIPPY_TRY(std::unique_ptr<Arena> arena,
-             Arena::Make(subject_, settings_.variation, Options()));
+  SKIPPY_TRY(std::unique_ptr<Arena> arena, Arena::Make(subject_, settings_.variation, Options()));
   certificate_ = BeginCertificate(arena->info(), Mode::kFull, settings_.seed);
   if (certificate_.policy == PayloadPolicy::kOff)
     return Concluded(std::move(certificate_), settings_.exactness);

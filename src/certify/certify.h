@@ -29,7 +29,7 @@ using Progress = std::function<void(std::size_t done, std::size_t total, std::st
 struct Settings {
   Variation variation;  // what is certified
   std::vector<Exactness> exactness = {Exactness::kBit, Exactness::kToken};
-  std::uint64_t seed = 1;       // of texts
+  std::uint64_t seed = 1;        // of texts
   std::uint32_t continued = 64;  // tokens of the long continuations
   std::uint32_t page_tokens = 64;
   bool variations = true;  // KV types, flash attention, chunk sizes, swa_full as well
@@ -46,7 +46,7 @@ struct QuickSettings {
   std::vector<Exactness> exactness = {Exactness::kToken};
   std::uint64_t seed = 1;
   std::uint32_t page_tokens = 64;
-  std::uint32_t generated = 8;     // tokens of each answer
+  std::uint32_t generated = 8;      // tokens of each answer
   std::uint32_t max_prompt = 2048;  // a window's ring is turned only when so many tokens do it
   Progress progress;
 };

@@ -66,6 +66,7 @@ Comparison Compare(const Answer& cold, const Answer& tested) {
   }
   if (!result.same_tokens && !result.first_step) result.first_step = steps;
   result.same_bits = result.same_tokens && !result.first_step && !cold.tokens.empty();
+  result.other_state = cold.state && tested.state && *cold.state != *tested.state;
   return result;
 }
 

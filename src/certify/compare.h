@@ -10,6 +10,7 @@
 
 #include "certify/row.h"
 #include "engine/request.h"
+#include "skippy/digest.h"
 #include "skippy/types.h"
 
 namespace skippy::certify {
@@ -18,11 +19,15 @@ struct Answer {
   std::vector<Token> tokens;
   std::vector<std::vector<float>> logits;  // what each token was sampled from
   engine::GenerationReport report;
+  // Of all rows and the snapshot that the lane held at the end, as exported; none if unknown.
+  std::optional<Digest> state;
 };
 
 struct Comparison {
   bool same_tokens = false;
   bool same_bits = false;  // implies same_tokens
+  // The lanes' states differ although the logits do not: a later token would see it.
+  bool other_state = false;
   // Step whose logits differ first: the token sampled there is the step-th of the answer.
   std::optional<std::size_t> first_step;
   std::optional<std::size_t> first_token;  // step that sampled another token
@@ -42,9 +47,9 @@ double LargestDifference(std::span<const float> a, std::span<const float> b);
 double Margin(std::span<const float> logits);
 
 // Writes the comparison into the row and decides its verdict. `promise`: kBit and kBoth pass on
-// equal bits only. `noise`: the largest logit difference that another chunk schedule makes in cold
-// runs; asked for only when tokens differ. `sampled`: tokens were drawn, not the arg max, so any
-// noise may draw another one.
+// equal bits only, of the logits and, where both are known, of the state. `noise`: the largest
+// logit difference that another chunk schedule makes in cold runs; asked for only when tokens
+// differ. `sampled`: tokens were drawn, not the arg max, so any noise may draw another one.
 template <class Noise>
 void Judge(Row& row, const Comparison& comparison, bool sampled, Noise noise);
 
@@ -56,8 +61,10 @@ template <class Noise>
 void Judge(Row& row, const Comparison& comparison, bool sampled, Noise noise) {
   FillFigures(row, comparison);
   row.verdict = Verdict::kFail;
-  if (comparison.same_bits) {
+  if (comparison.same_bits && !(comparison.other_state && row.promise != Promise::kToken)) {
     row.verdict = Verdict::kBit;
+  } else if (comparison.same_bits) {
+    row.reason = "the logits are the same, but the state behind them is not";
   } else if (row.promise != Promise::kToken) {
     row.reason = comparison.same_tokens ? "the logits differ" : "the tokens differ";
   } else if (comparison.same_tokens) {

@@ -87,6 +87,18 @@ TEST(JudgeTest, NoStepsAreNoPass) {
   EXPECT_NE(Judged(Promise::kBit, nothing, nothing, 0).verdict, Verdict::kBit);
 }
 
+TEST(JudgeTest, EqualLogitsUponAnotherStateAreNoBit) {
+  Answer cold = kCold;
+  Answer other = kCold;
+  cold.state = Digest{};
+  other.state = Digest{{1}};
+  for (const Promise promise : {Promise::kBit, Promise::kBoth})
+    EXPECT_EQ(Judged(promise, cold, other, 0).verdict, Verdict::kFail);
+  EXPECT_EQ(Judged(Promise::kToken, cold, other, 0).verdict, Verdict::kBit);
+  other.state.reset();  // unknown
+  EXPECT_EQ(Judged(Promise::kBit, cold, other, 0).verdict, Verdict::kBit);
+}
+
 TEST(JudgeTest, NotANumberIsInfinitelyFar) {
   Answer broken = kCold;
   broken.logits[0][0] = std::numeric_limits<float>::quiet_NaN();
@@ -101,10 +113,9 @@ TEST(OverallTest, IsTheStrongestWordThatHoldsForAll) {
     one.reference = reference;
     return one;
   };
-  std::vector<Row> rows = {row(Promise::kBoth, Verdict::kBit),
-                           row(Promise::kToken, Verdict::kToken),
-                           row(Promise::kBit, Verdict::kNotApplicable),
-                           row(Promise::kBoth, Verdict::kFail, true)};
+  std::vector<Row> rows = {
+      row(Promise::kBoth, Verdict::kBit), row(Promise::kToken, Verdict::kToken),
+      row(Promise::kBit, Verdict::kNotApplicable), row(Promise::kBoth, Verdict::kFail, true)};
   EXPECT_EQ(Overall(rows, Exactness::kBit), Verdict::kBit);
   EXPECT_EQ(Overall(rows, Exactness::kToken), Verdict::kToken);
   rows.push_back(row(Promise::kBit, Verdict::kFail));

@@ -122,8 +122,8 @@ Row RunCopy(Arena& arena, Scenario scenario) {
   }
   const Status tried = CopyRow(arena).Try(scenario, row);
   if (tried) return row;
-  row.verdict = tried.error().code == ErrorCode::kUnsupported ? Verdict::kNotApplicable
-                                                              : Verdict::kFail;
+  row.verdict =
+      tried.error().code == ErrorCode::kUnsupported ? Verdict::kNotApplicable : Verdict::kFail;
   row.reason = tried.error().message;
   return row;
 }

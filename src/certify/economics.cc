@@ -89,8 +89,7 @@ std::optional<Pos> BreakEven(const std::vector<CostPoint>& measured) {
 
 std::uint64_t StateBytes(const MemoryShape& shape, Pos tokens) {
   const std::uint64_t window_rows = tokens - shape.WindowBegin(tokens);
-  return tokens * shape.kv_row_bytes + window_rows * shape.window_row_bytes +
-         shape.snapshot_bytes;
+  return tokens * shape.kv_row_bytes + window_rows * shape.window_row_bytes + shape.snapshot_bytes;
 }
 
 Result<Economics> MeasureEconomics(Arena& arena, const Variation& variation,

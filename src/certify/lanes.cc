@@ -31,9 +31,7 @@ Result<std::size_t> RunTogether(Session& session, const std::vector<Ask>& asks,
     most = std::max(most, static_cast<std::size_t>(busy));
   }
   for (const auto& sink : sinks) {
-    if (!sink->finished) return Err(ErrorCode::kInternal, "the engine came to rest too early");
-    if (sink->answer.report.error) return tl::unexpected<Error>(*sink->answer.report.error);
-    answers.push_back(std::move(sink->answer));
+    SKIPPY_TRY(answers.emplace_back(), session.Take(*sink));
   }
   return most;
 }
@@ -48,13 +46,12 @@ Status Interleave(Arena& arena, bool hot, Exactness exactness, std::vector<Row>&
                   {options, hot ? 0 : CacheBytes(arena.info(), sizes.base + sizes.extra, 8)});
   const Ask setup{arena.Text(sizes.grid, 0), 1};
   SKIPPY_TRY(Answer first, session.Run(setup));
-  std::vector<Ask> asks = {
-      {Joined(setup.prompt, arena.Text(sizes.extra, 9)), 2 * sizes.generated}};
+  std::vector<Ask> asks = {{Joined(setup.prompt, arena.Text(sizes.extra, 9)), 2 * sizes.generated}};
   for (std::uint32_t i = 0; i < others; ++i)
     asks.push_back({UnrelatedText(arena, sizes.base, i), 2 * sizes.generated});
   const std::vector<Told> told = {{setup, std::move(first)}};
-  const Reach reach = hot ? HotReach(arena, told, asks[0], exactness)
-                          : HostReach(arena, told, asks[0], exactness);
+  const Reach reach =
+      hot ? HotReach(arena, told, asks[0], exactness) : HostReach(arena, told, asks[0], exactness);
   if (reach.tokens == 0) {
     rows[0] = DoesNotApply(std::move(rows[0]), reach.reason);
     return {};
@@ -66,8 +63,7 @@ Status Interleave(Arena& arena, bool hot, Exactness exactness, std::vector<Row>&
   const auto kind = hot ? engine::HitKind::kHot : engine::HitKind::kWarm;
   if (busy < 2 || report.hit_kind != kind || report.cached_tokens < reach.tokens) {
     rows[0].reason = fmt::format("not exercised: {} lanes were busy, {} tokens came from '{}'",
-                                 busy, report.cached_tokens,
-                                 engine::HitKindName(report.hit_kind));
+                                 busy, report.cached_tokens, engine::HitKindName(report.hit_kind));
     return {};
   }
   SKIPPY_RETURN_IF_ERROR(JudgeAgainstCold(arena, asks[0], answers[0], rows[0]));
@@ -98,9 +94,9 @@ Status FillContext(Arena& arena, Exactness exactness, std::vector<Row>& rows) {
     const engine::PromptReport& report = answer.report.prompt;
     FillReport(rows[i], report);
     if (report.hit_kind != engine::HitKind::kWarm || report.cached_tokens < reach[i]) {
-      rows[i].reason = fmt::format("not exercised: {} tokens came from '{}', not {}",
-                                   report.cached_tokens, engine::HitKindName(report.hit_kind),
-                                   reach[i]);
+      rows[i].reason =
+          fmt::format("not exercised: {} tokens came from '{}', not {}", report.cached_tokens,
+                      engine::HitKindName(report.hit_kind), reach[i]);
     } else if (answer.tokens.size() != kPositionsLeft + 1) {
       rows[i].reason = fmt::format("the answer has {} tokens, not the {} that fit",
                                    answer.tokens.size(), kPositionsLeft + 1);

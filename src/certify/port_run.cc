@@ -48,7 +48,20 @@ Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt,
     if (answer.tokens.size() == steps) break;
     SKIPPY_TRY(logits, DecodeOne(runtime, lane, answer.tokens.back()));
   }
+  // A lane that a full state filled cannot be read by rows.
+  answer.state = StateDigest(runtime, lane).value_or(std::nullopt);
   return answer;
+}
+
+Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane) {
+  constexpr Pos kPage = 256;
+  if (runtime.End(lane) == 0) return std::nullopt;
+  SKIPPY_TRY(const SavedState saved, Save(runtime, lane, kPage));
+  Blake3Hasher hasher;
+  for (const auto& page : saved.kv) hasher.Update(page);
+  hasher.Update(saved.window);
+  hasher.Update(saved.snapshot);
+  return std::optional<Digest>(hasher.Finish());
 }
 
 std::size_t SavedState::bytes() const {

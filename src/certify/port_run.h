@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "certify/compare.h"
@@ -15,8 +16,8 @@ namespace skippy::certify {
 
 using Logits = std::vector<float>;
 
-// Evaluates tokens [End(lane), to) in chunks that end on the grid, as the engine does; the logits of
-// the last one. kInvalidArgument when nothing is to be done.
+// Evaluates tokens [End(lane), to) in chunks that end on the grid, as the engine does; the logits
+// of the last one. kInvalidArgument when nothing is to be done.
 Result<Logits> Prefill(runtime::Runtime& runtime, SeqId lane, TokenSpan tokens, Pos to);
 // The same with chunk ends `shift` tokens behind the grid.
 Result<Logits> PrefillShifted(runtime::Runtime& runtime, SeqId lane, TokenSpan tokens, Pos to,
@@ -25,6 +26,10 @@ Result<Logits> DecodeOne(runtime::Runtime& runtime, SeqId lane, Token token);
 
 // The rest of the prompt and a greedy answer of `steps` tokens, as an engine's request would give.
 Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt, std::uint32_t steps);
+
+// Digest of all rows that a boundary at the lane's end needs, and of the snapshot there; none for
+// an empty lane. Cost: an export of the state.
+Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane);
 
 // A lane's state at its end, in pages as the cache keeps it.
 struct SavedState {

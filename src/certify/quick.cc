@@ -85,8 +85,8 @@ class QuickSession {
   Ask probe_;
 };
 
-void QuickSession::Try(const char* tier, engine::HitKind kind, const char* scenario,
-                       const Ask& ask, const Answer& cold, Pos reach) {
+void QuickSession::Try(const char* tier, engine::HitKind kind, const char* scenario, const Ask& ask,
+                       const Answer& cold, Pos reach) {
   Row row = NewRow(kGroup, tier, scenario, PromiseOf(exactness_));
   const Result<Answer> answer = session_.Run(ask);
   if (!answer) {
@@ -96,12 +96,11 @@ void QuickSession::Try(const char* tier, engine::HitKind kind, const char* scena
   const engine::PromptReport& report = answer->report.prompt;
   FillReport(row, report);
   if (report.hit_kind != kind || report.cached_tokens < reach) {
-    rows_.push_back(
-        Failed(std::move(row), fmt::format("not exercised: {} tokens came from '{}', not {} from "
-                                           "'{}'",
-                                           report.cached_tokens,
-                                           engine::HitKindName(report.hit_kind), reach,
-                                           engine::HitKindName(kind))));
+    rows_.push_back(Failed(std::move(row),
+                           fmt::format("not exercised: {} tokens came from '{}', not {} from "
+                                       "'{}'",
+                                       report.cached_tokens, engine::HitKindName(report.hit_kind),
+                                       reach, engine::HitKindName(kind))));
     return;
   }
   Judge(row, Compare(cold, *answer), false, [&] { return arena_.Noise().value_or(0.0); });
@@ -144,8 +143,7 @@ Result<Certificate> QuickSelfTest(runtime::Runtime& runtime, const TextSource& t
     return Concluded(std::move(certificate), settings.exactness);
   SKIPPY_TRY(const Sizes sizes, QuickSizes(info, settings));
   BorrowedSubject subject(text);
-  Arena arena(subject, runtime, sizes,
-              {settings.seed, settings.generated, settings.page_tokens});
+  Arena arena(subject, runtime, sizes, {settings.seed, settings.generated, settings.page_tokens});
   const std::size_t total = settings.exactness.size() + 1;
   std::size_t done = 0;
   const auto say = [&](std::string_view next) {
@@ -155,8 +153,8 @@ Result<Certificate> QuickSelfTest(runtime::Runtime& runtime, const TextSource& t
     say(fmt::format("cold against kept ({})", PromiseName(PromiseOf(exactness))));
     const Status status = QuickSession(arena, exactness, certificate.rows).Run();
     if (!status) {
-      certificate.rows.push_back(Failed(
-          NewRow(kGroup, "", "cold run", PromiseOf(exactness)), status.error().message));
+      certificate.rows.push_back(
+          Failed(NewRow(kGroup, "", "cold run", PromiseOf(exactness)), status.error().message));
     }
     ++done;
   }

@@ -31,8 +31,7 @@ std::string Remark(const Row& row) {
 }
 
 std::string Served(const Row& row) {
-  return row.prompt_tokens == 0 ? ""
-                                : fmt::format("{}/{}", row.cached_tokens, row.prompt_tokens);
+  return row.prompt_tokens == 0 ? "" : fmt::format("{}/{}", row.cached_tokens, row.prompt_tokens);
 }
 
 bool TellAlone(const Row& row, bool every_row) {
@@ -51,8 +50,8 @@ std::vector<std::pair<GroupKey, Sums>> SumUp(const std::vector<Row>& rows) {
   std::vector<std::pair<GroupKey, Sums>> sums;
   for (const Row& row : rows) {
     const GroupKey key{row.variation, row.group, row.tier};
-    auto it = std::find_if(sums.begin(), sums.end(),
-                           [&](const auto& one) { return one.first == key; });
+    auto it =
+        std::find_if(sums.begin(), sums.end(), [&](const auto& one) { return one.first == key; });
     if (it == sums.end()) it = sums.insert(sums.end(), {key, {}});
     Sums& sum = it->second;
     switch (row.verdict) {
@@ -103,10 +102,9 @@ std::string Head(const Certificate& certificate, std::string_view bullet) {
                       identity.architecture, IdentityDigest(identity).ShortHex());
   text += fmt::format(
       "{}{} lane{} of {} cells, chunks of {}, {} thread{}, K {}, V {}, flash attention {}{}\n",
-      bullet, identity.streams, identity.streams == 1 ? "" : "s", identity.context,
-      identity.chunk, identity.threads, identity.threads == 1 ? "" : "s", identity.kv_type_k,
-      identity.kv_type_v, identity.flash_attention ? "on" : "off",
-      identity.swa_full ? ", swa_full" : "");
+      bullet, identity.streams, identity.streams == 1 ? "" : "s", identity.context, identity.chunk,
+      identity.threads, identity.threads == 1 ? "" : "s", identity.kv_type_k, identity.kv_type_v,
+      identity.flash_attention ? "on" : "off", identity.swa_full ? ", swa_full" : "");
   text += fmt::format("{}{} test, policy {}{}\n", bullet, ModeName(certificate.mode),
                       PayloadPolicyName(certificate.policy),
                       certificate.policy_reason.empty() ? "" : ": " + certificate.policy_reason);
@@ -130,10 +128,10 @@ std::string TextReport(const Certificate& certificate, bool every_row) {
                       "tier", "bit", "token", "fail", "n/a", "largest difference");
   for (const auto& [key, sum] : SumUp(certificate.rows)) {
     const auto& [variation, group, tier] = key;
-    text += fmt::format("{:<16} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n",
-                        variation.empty() ? "-" : variation, group, tier, sum.bit, sum.token,
-                        sum.fail, sum.none,
-                        sum.difference > 0 ? fmt::format("{:.3g}", sum.difference) : "0");
+    text +=
+        fmt::format("{:<16} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n",
+                    variation.empty() ? "-" : variation, group, tier, sum.bit, sum.token, sum.fail,
+                    sum.none, sum.difference > 0 ? fmt::format("{:.3g}", sum.difference) : "0");
   }
   std::string alone;
   for (const Row& row : certificate.rows) {
@@ -157,18 +155,18 @@ std::string TextReport(const Certificate& certificate, bool every_row) {
     text += fmt::format("{:>8} {:>10} {:>12} {:>14} {:>16}\n", "tokens", "bytes", "restore ms",
                         "recompute ms", "GB/s (memcpy)");
     for (const CostPoint& point : costs.points) {
-      text += fmt::format("{:>8} {:>10} {:>12.2f} {:>14.1f} {:>16}\n", point.tokens,
-                          Bytes(point.bytes), point.restore_ms, point.recompute_ms,
-                          point.measured ? fmt::format("{:.1f} ({:.1f})", point.restore_gb_s,
-                                                       point.memcpy_gb_s)
-                                         : "derived");
+      text += fmt::format(
+          "{:>8} {:>10} {:>12.2f} {:>14.1f} {:>16}\n", point.tokens, Bytes(point.bytes),
+          point.restore_ms, point.recompute_ms,
+          point.measured ? fmt::format("{:.1f} ({:.1f})", point.restore_gb_s, point.memcpy_gb_s)
+                         : "derived");
     }
     text += BreakEven(costs) + "\n";
   }
   text += "\n";
   for (const Exactness exactness : kSettings) {
-    text += fmt::format("exactness {:<6} {}\n", Word(exactness),
-                        VerdictText(certificate, exactness));
+    text +=
+        fmt::format("exactness {:<6} {}\n", Word(exactness), VerdictText(certificate, exactness));
     if (const std::string failure = certificate.FirstFailure(exactness);
         certificate.verdict(exactness) && !failure.empty())
       text += fmt::format("  {}\n", failure);
@@ -180,8 +178,8 @@ std::string MarkdownReport(const Certificate& certificate) {
   std::string text = "# Certificate\n\n" + Head(certificate, "- ");
   text += fmt::format("- tried on {} by skippy {}\n", certificate.date, certificate.tool);
   for (const Exactness exactness : kSettings) {
-    text += fmt::format("- exactness {}: **{}**", Word(exactness),
-                        VerdictText(certificate, exactness));
+    text +=
+        fmt::format("- exactness {}: **{}**", Word(exactness), VerdictText(certificate, exactness));
     if (const std::string failure = certificate.FirstFailure(exactness);
         certificate.verdict(exactness) && !failure.empty())
       text += fmt::format(" ({})", failure);
@@ -199,8 +197,7 @@ std::string MarkdownReport(const Certificate& certificate) {
     text += fmt::format("| {} | {} | {} | {} | {} | {}{} | {} | {} |\n", cell(row.variation),
                         cell(row.group), cell(row.tier), cell(row.scenario),
                         PromiseName(row.promise), VerdictName(row.verdict),
-                        row.reference ? " (reference)" : "", cell(Served(row)),
-                        cell(Remark(row)));
+                        row.reference ? " (reference)" : "", cell(Served(row)), cell(Remark(row)));
   }
   if (!certificate.economics) return text;
   const Economics& costs = *certificate.economics;
@@ -210,9 +207,9 @@ std::string MarkdownReport(const Certificate& certificate) {
   for (const CostPoint& point : costs.points) {
     text += fmt::format("| {} | {} | {:.2f} | {:.1f} | {} |\n", point.tokens, Bytes(point.bytes),
                         point.restore_ms, point.recompute_ms,
-                        point.measured ? fmt::format("{:.1f} | {:.1f}", point.restore_gb_s,
-                                                     point.memcpy_gb_s)
-                                       : "derived | derived");
+                        point.measured
+                            ? fmt::format("{:.1f} | {:.1f}", point.restore_gb_s, point.memcpy_gb_s)
+                            : "derived | derived");
   }
   return text;
 }

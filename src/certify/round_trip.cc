@@ -89,8 +89,7 @@ Status GoOnFromFullState(Arena& arena, runtime::FullStateAccess& access, Row& ro
   port.Clear(other);
   SKIPPY_RETURN_IF_ERROR(access.ImportFullState(other, state));
   SKIPPY_TRY(const Answer answer, Finish(port, other, text, arena.sizes().generated));
-  const Status judged =
-      JudgeAgainstCold(arena, {text, arena.sizes().generated}, answer, row);
+  const Status judged = JudgeAgainstCold(arena, {text, arena.sizes().generated}, answer, row);
   port.Clear(other);
   return judged;
 }

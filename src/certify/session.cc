@@ -1,5 +1,7 @@
 #include "certify/session.h"
 
+#include "certify/port_run.h"
+
 namespace skippy::certify {
 namespace {
 
@@ -31,12 +33,22 @@ std::uint64_t CacheBytes(const runtime::RuntimeInfo& info, Pos tokens, double pr
 
 Session::Session(Arena& arena, runtime::Runtime& runtime, const SessionOptions& options)
     : arena_(arena),
+      runtime_(runtime),
+      keeps_lanes_(options.engine.cache),
       cache_(CacheOptionsFor(runtime, arena.options().page_tokens, options.max_bytes),
              arena.clock()),
       engine_(options.engine, Cleared(runtime), cache_, arena.clock()) {}
 
 Result<std::shared_ptr<CaptureSink>> Session::Submit(const Ask& ask) {
   auto sink = std::make_shared<CaptureSink>(ask.abort_after);
+  if (!keeps_lanes_) {
+    // The lane is emptied when the request ends; until then it is the only one in use.
+    sink->at_token = [this, most = ask.max_tokens](Answer& answer) {
+      if (answer.tokens.size() < most) return;
+      for (std::uint32_t lane = 0; lane < runtime_.info().lanes && !answer.state; ++lane)
+        answer.state = StateDigest(runtime_, SeqId{lane}).value_or(std::nullopt);
+    };
+  }
   engine::GenerateRequest request;
   request.prompt = ask.prompt;
   request.message_starts = ask.message_starts;
@@ -52,9 +64,16 @@ Result<Answer> Session::Run(const Ask& ask) {
   SKIPPY_TRY(const std::shared_ptr<CaptureSink> sink, Submit(ask));
   while (!sink->finished && engine_.Step()) {
   }
-  if (!sink->finished) return Err(ErrorCode::kInternal, "the engine came to rest too early");
-  if (sink->answer.report.error) return tl::unexpected<Error>(*sink->answer.report.error);
-  return std::move(sink->answer);
+  return Take(*sink);
+}
+
+Result<Answer> Session::Take(CaptureSink& sink) {
+  if (!sink.finished) return Err(ErrorCode::kInternal, "the engine came to rest too early");
+  if (sink.answer.report.error) return tl::unexpected<Error>(*sink.answer.report.error);
+  if (keeps_lanes_ && !sink.answer.tokens.empty()) {
+    SKIPPY_TRY(sink.answer.state, StateDigest(runtime_, sink.answer.report.lane));
+  }
+  return std::move(sink.answer);
 }
 
 }  // namespace skippy::certify

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "certify/arena.h"
@@ -22,6 +23,7 @@ class CaptureSink final : public engine::GenerationSink {
   Next OnToken(Token token, std::span<const float> logits) override {
     answer.tokens.push_back(token);
     answer.logits.emplace_back(logits.begin(), logits.end());
+    if (at_token) at_token(answer);
     return Next::kContinue;
   }
   void OnFinish(const engine::GenerationReport& report) override {
@@ -32,6 +34,7 @@ class CaptureSink final : public engine::GenerationSink {
 
   Answer answer;
   bool finished = false;
+  std::function<void(Answer&)> at_token;
 
  private:
   const Pos abort_after_;
@@ -51,12 +54,16 @@ class Session {
   // From start to end; an error when the request could not be submitted or failed.
   Result<Answer> Run(const Ask& ask);
   Result<std::shared_ptr<CaptureSink>> Submit(const Ask& ask);
+  // What a finished request answered, with the state that its lane was left with.
+  Result<Answer> Take(CaptureSink& sink);
 
   engine::Engine& engine() { return engine_; }
   PrefixCache& cache() { return cache_; }
 
  private:
   Arena& arena_;
+  runtime::Runtime& runtime_;
+  const bool keeps_lanes_;
   PrefixCache cache_;
   engine::Engine engine_;
 };

@@ -182,17 +182,16 @@ Reach HostReach(const Arena& arena, const std::vector<Told>& told, const Ask& pr
   return {reach, reach > 0 ? "" : "the common text is shorter than a chunk"};
 }
 
-Reach HotReach(Arena& arena, const std::vector<Told>& told, const Ask& probe,
-               Exactness exactness) {
+Reach HotReach(Arena& arena, const std::vector<Told>& told, const Ask& probe, Exactness exactness) {
   const MemoryShape& shape = arena.shape();
   const Pos limit = static_cast<Pos>(probe.prompt.size()) - 1;
   Reach best{0, "no lane holds the text any more"};
   Pos best_common = 0;
   for (std::size_t i = 0; i < told.size(); ++i) {
     const SeqId lane = told[i].answer.report.lane;
-    const bool overwritten = std::any_of(
-        told.begin() + static_cast<std::ptrdiff_t>(i) + 1, told.end(),
-        [&](const Told& later) { return later.answer.report.lane == lane; });
+    const bool overwritten =
+        std::any_of(told.begin() + static_cast<std::ptrdiff_t>(i) + 1, told.end(),
+                    [&](const Told& later) { return later.answer.report.lane == lane; });
     const Pos end = arena.tested().End(lane);
     if (overwritten || end == 0) continue;
     const Pos common = CommonPrefix(EvaluatedText(told[i]), probe.prompt);
@@ -208,8 +207,9 @@ Reach HotReach(Arena& arena, const std::vector<Told>& told, const Ask& probe,
       reach = {0, "a recurrent state cannot be cut back in its lane; host pages serve this"};
     } else if (target != end && shape.HasWindow() &&
                arena.tested().WindowHeldFrom(lane) > shape.WindowBegin(target)) {
-      reach = {0, "the window's ring no longer holds the rows before the boundary; host pages "
-                  "serve this"};
+      reach = {0,
+               "the window's ring no longer holds the rows before the boundary; host pages "
+               "serve this"};
     }
     if (reach.tokens > best.tokens || (best.tokens == 0 && common > best_common)) best = reach;
     best_common = std::max(best_common, common);

@@ -21,8 +21,8 @@ struct Story {
   std::vector<Token> next;
   std::optional<std::size_t> compare_too;  // a setup request whose answer must be cold's as well
   bool forget_lanes = false;  // before the probe, so that a decoded result's state comes from pages
-  bool evicts = false;                     // something must have been lost on the way
-  std::uint64_t max_bytes = 0;             // of the cache
+  bool evicts = false;        // something must have been lost on the way
+  std::uint64_t max_bytes = 0;  // of the cache
 };
 Story MakeStory(Arena& arena, Tier tier, Scenario scenario, Exactness exactness);
 

@@ -112,8 +112,7 @@ Result<Row> TierRow::Run() {
   SKIPPY_TRY(Answer answer, session_.Run(story_.probe));
   const Told probe{story_.probe, std::move(answer)};
   FillReport(row_, probe.answer.report.prompt);
-  if (std::string reason = NotExercised(tier_, reach, probe.answer.report.prompt);
-      !reason.empty())
+  if (std::string reason = NotExercised(tier_, reach, probe.answer.report.prompt); !reason.empty())
     return Failed(row_, std::move(reason));
   SKIPPY_RETURN_IF_ERROR(JudgeAgainstCold(arena_, probe.ask, probe.answer, row_));
   if (story_.compare_too && row_.verdict != Verdict::kFail) {

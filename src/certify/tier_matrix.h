@@ -33,8 +33,8 @@ enum class Scenario : std::uint8_t {
   kAbortedAndRetried,
 };
 inline constexpr std::array kAllScenarios = {
-    Scenario::kAppend,       Scenario::kExactRepeat,      Scenario::kRewind5,
-    Scenario::kRewindMiddle, Scenario::kBranch,           Scenario::kUnrelatedBetween,
+    Scenario::kAppend,         Scenario::kExactRepeat,      Scenario::kRewind5,
+    Scenario::kRewindMiddle,   Scenario::kBranch,           Scenario::kUnrelatedBetween,
     Scenario::kEvictedAndBack, Scenario::kAbortedAndRetried};
 std::string_view ScenarioName(Scenario scenario);
 

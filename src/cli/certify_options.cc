@@ -12,10 +12,10 @@ namespace {
 // llama-server's short spellings, as `skippy serve` takes them.
 const std::map<std::string, std::string>& ShortForms() {
   static const std::map<std::string, std::string> forms = {
-      {"-m", "--model"},         {"-c", "--ctx-size"},      {"-np", "--lanes"},
-      {"--parallel", "--lanes"}, {"-ngl", "--n-gpu-layers"}, {"-t", "--threads"},
-      {"-ub", "--chunk"},        {"--ubatch-size", "--chunk"}, {"-fa", "--flash-attn"},
-      {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-h", "--help"}};
+      {"-m", "--model"},          {"-c", "--ctx-size"},         {"-np", "--lanes"},
+      {"--parallel", "--lanes"},  {"-ngl", "--n-gpu-layers"},   {"-t", "--threads"},
+      {"-ub", "--chunk"},         {"--ubatch-size", "--chunk"}, {"-fa", "--flash-attn"},
+      {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"},   {"-h", "--help"}};
   return forms;
 }
 
@@ -53,7 +53,8 @@ void AddFlags(CLI::App& app, CertifyOptions& options, Raw& raw) {
   app.add_flag("--rows", options.every_row, "tell every row, not only those that do not pass");
   app.add_option("--json", options.json, "write the certificate to this file; -: standard output");
   app.add_option("--markdown", options.markdown, "write a report to this file; -: standard output");
-  app.add_option("--out", options.folder, "folder to keep the certificate in, where serve finds it");
+  app.add_option("--out", options.folder,
+                 "folder to keep the certificate in, where serve finds it");
 }
 
 Status CheckExtras(const CLI::App& app) {

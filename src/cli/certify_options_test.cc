@@ -37,9 +37,10 @@ TEST(CertifyOptionsTest, DefaultsAreThoseOfServeAndBothSettings) {
 
 TEST(CertifyOptionsTest, ShortFormsAreLlamaServers) {
   const CertifyOptions options =
-      Parsed({"-m", "m.gguf", "-c", "2048", "-np", "3", "-ub", "128", "-t", "2", "-ctk", "q8_0",
-              "-ctv", "q4_0", "-fa", "off", "-ngl", "0", "--exactness", "bit", "--quick", "--seed",
-              "9", "--json", "-", "--out", "here", "--no-variations"});
+      Parsed({"-m",     "m.gguf", "-c",     "2048", "-np",         "3",    "-ub",
+              "128",    "-t",     "2",      "-ctk", "q8_0",        "-ctv", "q4_0",
+              "-fa",    "off",    "-ngl",   "0",    "--exactness", "bit",  "--quick",
+              "--seed", "9",      "--json", "-",    "--out",       "here", "--no-variations"});
   EXPECT_EQ(options.runtime.context, 2048U);
   EXPECT_EQ(options.runtime.lanes, 3U);
   EXPECT_EQ(options.runtime.chunk, 128U);

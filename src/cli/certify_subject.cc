@@ -13,28 +13,30 @@ namespace skippy::cli {
 namespace {
 
 constexpr std::array<std::string_view, 24> kWho = {
-    "The engineer", "My sister", "A tired clerk", "The river", "Our teacher", "The old dog",
-    "A visitor", "The committee", "Her neighbour", "The gardener", "A young pilot", "The report",
-    "His brother", "The baker", "A quiet student", "The museum", "The captain", "A small bird",
-    "The company", "The librarian", "Everyone", "The doctor", "A merchant", "The orchestra"};
+    "The engineer",  "My sister",   "A tired clerk", "The river",     "Our teacher",
+    "The old dog",   "A visitor",   "The committee", "Her neighbour", "The gardener",
+    "A young pilot", "The report",  "His brother",   "The baker",     "A quiet student",
+    "The museum",    "The captain", "A small bird",  "The company",   "The librarian",
+    "Everyone",      "The doctor",  "A merchant",    "The orchestra"};
 constexpr std::array<std::string_view, 24> kDid = {
-    "found", "described", "repaired", "forgot", "measured", "painted", "sold", "followed",
-    "carried", "questioned", "remembered", "opened", "counted", "refused", "watched", "built",
-    "lost", "explained", "cleaned", "shared", "weighed", "copied", "defended", "moved"};
+    "found",   "described",  "repaired",   "forgot", "measured", "painted", "sold",     "followed",
+    "carried", "questioned", "remembered", "opened", "counted",  "refused", "watched",  "built",
+    "lost",    "explained",  "cleaned",    "shared", "weighed",  "copied",  "defended", "moved"};
 constexpr std::array<std::string_view, 24> kWhat = {
-    "seventeen letters", "the broken engine", "a map of the harbour", "the northern bridge",
-    "three loaves of bread", "the second chapter", "a list of names", "the wooden door",
-    "an argument about prices", "the blue notebook", "a basket of apples", "the evening train",
+    "seventeen letters",       "the broken engine",        "a map of the harbour",
+    "the northern bridge",     "three loaves of bread",    "the second chapter",
+    "a list of names",         "the wooden door",          "an argument about prices",
+    "the blue notebook",       "a basket of apples",       "the evening train",
     "the oldest part of town", "a rule that nobody liked", "the results of the test",
-    "a photograph from 1962", "the key to the cellar", "a cup of cold coffee",
-    "the number 4,281", "a song without words", "the window facing east", "two kinds of silver",
-    "the long way home", "a table with five legs"};
+    "a photograph from 1962",  "the key to the cellar",    "a cup of cold coffee",
+    "the number 4,281",        "a song without words",     "the window facing east",
+    "two kinds of silver",     "the long way home",        "a table with five legs"};
 constexpr std::array<std::string_view, 16> kWhen = {
-    "before the rain began", "because the law required it", "on a Tuesday in March",
-    "while the others slept", "although it was late", "near the end of the war",
-    "without saying a word", "as the instructions say", "for the third time this year",
-    "when the lights went out", "at a cost of 90 dollars", "in spite of the noise",
-    "after a long discussion", "so that nobody would ask", "until the music stopped",
+    "before the rain began",    "because the law required it", "on a Tuesday in March",
+    "while the others slept",   "although it was late",        "near the end of the war",
+    "without saying a word",    "as the instructions say",     "for the third time this year",
+    "when the lights went out", "at a cost of 90 dollars",     "in spite of the noise",
+    "after a long discussion",  "so that nobody would ask",    "until the music stopped",
     "as far as we know"};
 
 std::string Sentence(std::uint64_t seed, std::uint64_t number) {

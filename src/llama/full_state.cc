@@ -14,9 +14,8 @@ Result<std::vector<std::byte>> ReadFullState(llama_context* context, SeqId lane)
   const auto sequence = static_cast<llama_seq_id>(lane.value);
   ClearErrors();
   std::vector<std::byte> state(llama_state_seq_get_size(context, sequence));
-  const std::size_t written =
-      llama_state_seq_get_data(context, reinterpret_cast<std::uint8_t*>(state.data()),
-                               state.size(), sequence);
+  const std::size_t written = llama_state_seq_get_data(
+      context, reinterpret_cast<std::uint8_t*>(state.data()), state.size(), sequence);
   if (written == 0 || written != state.size())
     return Err(ErrorCode::kInternal, fmt::format("llama.cpp wrote {} of {} bytes of state: {}",
                                                  written, state.size(), ErrorLines()));

@@ -5,9 +5,10 @@
 // src/llama, src/runtime and tests may include this header (tests/layers/check_layers.py): that is
 // the proof that no production path can move a full state.
 //
-// Guarantees: what was imported goes on like the lane it was exported from, to the tokens; cells may
-// differ, so logits may. A lane that was filled this way may refuse Truncate and Copy; Clear makes
-// it whole again. Threads and errors as runtime.h says. Cost: the size of the state, a copy each.
+// Guarantees: what was imported goes on like the lane it was exported from, to the tokens; cells
+// may differ, so logits may. A lane that was filled this way may refuse Truncate and Copy; Clear
+// makes it whole again. Threads and errors as runtime.h says. Cost: the size of the state, a copy
+// each.
 #pragma once
 
 #include <cstddef>

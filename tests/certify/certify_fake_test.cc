@@ -78,10 +78,10 @@ TEST_P(SoundRuntimes, EveryGroupIsReallyTried) {
   options.shape = GetParam();
   FakeSubject subject(options);
   const Certificate certificate = Tried(subject, SmallSettings());
-  EXPECT_THAT(GroupsThatPass(certificate),
-              testing::IsSupersetOf({"single step", "continuation", "state round trip",
-                                     "tier matrix", "interleaved lanes",
-                                     "context filled to the end", "full_state"}));
+  EXPECT_THAT(
+      GroupsThatPass(certificate),
+      testing::IsSupersetOf({"single step", "continuation", "state round trip", "tier matrix",
+                             "interleaved lanes", "context filled to the end", "full_state"}));
   for (const Row& row : certificate.rows) {
     if (row.verdict == Verdict::kNotApplicable) {
       EXPECT_FALSE(row.reason.empty()) << RowName(row);
@@ -100,8 +100,8 @@ TEST_P(SoundRuntimes, OneLaneIsCertifiedToo) {
   const Certificate certificate = Tried(subject, settings);
   EXPECT_TRUE(certificate.Certifies(Exactness::kBit)) << certificate.FirstFailure(Exactness::kBit);
   // What needs two lanes was tried on two.
-  const auto copied = std::count_if(
-      certificate.rows.begin(), certificate.rows.end(), [](const Row& row) {
+  const auto copied =
+      std::count_if(certificate.rows.begin(), certificate.rows.end(), [](const Row& row) {
         return row.tier == "sequence copy" && row.variation == "2 lanes" &&
                row.verdict == Verdict::kBit;
       });
@@ -212,34 +212,53 @@ const std::pair<std::string, std::string> kLong{"continuation", "host pages"};
 INSTANTIATE_TEST_SUITE_P(
     Mutations, SpoiltRuntimes,
     testing::Values(
-        Spoilt{Mutation::kForgottenWindowRow, ShapeKind::kWindow,
-               {kHost, kDecoded, kWindowTrip, kLong}, {kHot, kCopy, kKvTrip}},
-        Spoilt{Mutation::kForgottenWindowRow, ShapeKind::kWindowOnly,
-               {kHost, kDecoded, kWindowTrip}, {kHot, kCopy}},
-        Spoilt{Mutation::kForgottenWindowRow, ShapeKind::kHybridWindow,
-               {kHost, kDecoded, kWindowTrip}, {kHot, kCopy, kKvTrip}},
-        Spoilt{Mutation::kStaleSnapshot, ShapeKind::kRecurrent, {kHost, kDecoded, kLong},
-               {kHot, kCopy}},
-        Spoilt{Mutation::kStaleSnapshot, ShapeKind::kHybrid, {kHost, kDecoded, kLong},
+        Spoilt{Mutation::kForgottenWindowRow,
+               ShapeKind::kWindow,
+               {kHost, kDecoded, kWindowTrip, kLong},
                {kHot, kCopy, kKvTrip}},
-        Spoilt{Mutation::kOffByOnePosition, ShapeKind::kAttention, {kHost, kDecoded, kKvTrip},
+        Spoilt{Mutation::kForgottenWindowRow,
+               ShapeKind::kWindowOnly,
+               {kHost, kDecoded, kWindowTrip},
                {kHot, kCopy}},
-        Spoilt{Mutation::kOffByOnePosition, ShapeKind::kWindowOnly, {kHost, kDecoded},
+        Spoilt{Mutation::kForgottenWindowRow,
+               ShapeKind::kHybridWindow,
+               {kHost, kDecoded, kWindowTrip},
+               {kHot, kCopy, kKvTrip}},
+        Spoilt{Mutation::kStaleSnapshot,
+               ShapeKind::kRecurrent,
+               {kHost, kDecoded, kLong},
                {kHot, kCopy}},
-        Spoilt{Mutation::kSwappedLayers, ShapeKind::kAttention, {kHost, kDecoded, kKvTrip},
+        Spoilt{Mutation::kStaleSnapshot,
+               ShapeKind::kHybrid,
+               {kHost, kDecoded, kLong},
+               {kHot, kCopy, kKvTrip}},
+        Spoilt{Mutation::kOffByOnePosition,
+               ShapeKind::kAttention,
+               {kHost, kDecoded, kKvTrip},
                {kHot, kCopy}},
-        Spoilt{Mutation::kKAndVExchanged, ShapeKind::kAttention, {kHost, kDecoded, kKvTrip},
+        Spoilt{
+            Mutation::kOffByOnePosition, ShapeKind::kWindowOnly, {kHost, kDecoded}, {kHot, kCopy}},
+        Spoilt{Mutation::kSwappedLayers,
+               ShapeKind::kAttention,
+               {kHost, kDecoded, kKvTrip},
                {kHot, kCopy}},
-        Spoilt{Mutation::kKAndVExchanged, ShapeKind::kHybrid, {kHost, kDecoded, kKvTrip},
+        Spoilt{Mutation::kKAndVExchanged,
+               ShapeKind::kAttention,
+               {kHost, kDecoded, kKvTrip},
+               {kHot, kCopy}},
+        Spoilt{Mutation::kKAndVExchanged,
+               ShapeKind::kHybrid,
+               {kHost, kDecoded, kKvTrip},
                {kHot, kCopy}},
         Spoilt{Mutation::kWrongRope, ShapeKind::kAttention, {kHost, kDecoded}, {kHot, kCopy}},
         Spoilt{Mutation::kWrongRope, ShapeKind::kMla, {kHost, kDecoded}, {kHot, kCopy}},
-        Spoilt{Mutation::kFlippedBit, ShapeKind::kAttention, {kHost, kDecoded, kKvTrip},
+        Spoilt{Mutation::kFlippedBit,
+               ShapeKind::kAttention,
+               {kHost, kDecoded, kKvTrip},
                {kHot, kCopy}},
         Spoilt{Mutation::kFlippedBit, ShapeKind::kMla, {kHost, kDecoded, kKvTrip}, {kHot, kCopy}},
         Spoilt{Mutation::kFlippedBit, ShapeKind::kRecurrent, {kHost, kDecoded}, {kHot, kCopy}},
-        Spoilt{Mutation::kOtherModelsPage, ShapeKind::kAttention, {kHost, kDecoded},
-               {kHot, kCopy}},
+        Spoilt{Mutation::kOtherModelsPage, ShapeKind::kAttention, {kHost, kDecoded}, {kHot, kCopy}},
         Spoilt{Mutation::kOtherModelsPage, ShapeKind::kMla, {kHost, kDecoded}, {kHot, kCopy}}),
     SpoiltName);
 
@@ -251,8 +270,8 @@ TEST(CertifyTest, AHotLaneThatIsCutWrongTurnsHotRowsRed) {
   settings.economics = false;
   const Certificate certificate = Tried(subject, settings);
   for (const Row& row : certificate.rows) {
-    const bool cut = row.tier == "hot" && (row.scenario == "rewind 5" ||
-                                           row.scenario == "rewind to the middle");
+    const bool cut =
+        row.tier == "hot" && (row.scenario == "rewind 5" || row.scenario == "rewind to the middle");
     if (cut || row.tier == "host pages") {
       EXPECT_EQ(row.verdict, cut ? Verdict::kFail : Verdict::kBit) << RowName(row);
     }

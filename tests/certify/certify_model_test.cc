@@ -92,11 +92,11 @@ Certificate SelfTest(const std::string& family, Mutation mutation) {
   const llama::Model* model = SharedModel(family);
   if (model == nullptr) return {};
   SpoiltSubject subject(*model, mutation);
-  const auto runtime =
-      subject.NewRuntime({.context = kContext, .lanes = 2, .chunk = kChunk});
+  const auto runtime = subject.NewRuntime({.context = kContext, .lanes = 2, .chunk = kChunk});
   EXPECT_TRUE(runtime) << (runtime ? "" : runtime.error().message);
   certify::QuickSettings settings;
   settings.exactness = {Exactness::kBit, Exactness::kToken};
+  settings.page_tokens = 16;
   const auto text = [&](std::size_t count, std::uint64_t seed) {
     return subject.Text(count, seed);
   };
@@ -110,8 +110,7 @@ class SoundFamilies : public testing::TestWithParam<const char*> {};
 TEST_P(SoundFamilies, PassTheSelfTestBitForBit) {
   const Certificate certificate = SelfTest(GetParam(), Mutation::kNone);
   EXPECT_EQ(certificate.bit, Verdict::kBit) << certify::TextReport(certificate, true);
-  EXPECT_TRUE(certificate.Certifies(Exactness::kToken))
-      << certify::TextReport(certificate, true);
+  EXPECT_TRUE(certificate.Certifies(Exactness::kToken)) << certify::TextReport(certificate, true);
   EXPECT_GE(certificate.rows.size(), 6U);
 }
 
@@ -133,8 +132,7 @@ TEST(FullCertificationTest, EveryLaneOfEvidenceHoldsForADenseModel) {
   const auto certificate = certify::Certify(subject, settings);
   ASSERT_TRUE(certificate) << certificate.error().message;
   EXPECT_EQ(certificate->bit, Verdict::kBit) << certify::TextReport(*certificate, true);
-  EXPECT_TRUE(certificate->Certifies(Exactness::kToken))
-      << certify::TextReport(*certificate, true);
+  EXPECT_TRUE(certificate->Certifies(Exactness::kToken)) << certify::TextReport(*certificate, true);
   // The library's own full state agrees with what the components restore.
   for (const Row& row : certificate->rows) {
     if (row.group != "full_state") continue;
@@ -175,9 +173,11 @@ TEST_P(SpoiltFamilies, TurnTheRightRowsRed) {
 INSTANTIATE_TEST_SUITE_P(
     Mutations, SpoiltFamilies,
     testing::Values(
-        Spoilt{Mutation::kForgottenWindowRow, "gemma3", {"host pages", "window rows"},
+        Spoilt{Mutation::kForgottenWindowRow,
+               "gemma3",
+               {"host pages", "window rows"},
                {"KV rows", "hot"}},
-        Spoilt{Mutation::kStaleSnapshot, "qwen3next", {"host pages"}, {"KV rows"}},
+        Spoilt{Mutation::kStaleSnapshot, "qwen3next", {"host pages", "snapshot"}, {"KV rows"}},
         Spoilt{Mutation::kOffByOnePosition, "llama", {"host pages", "KV rows"}, {"hot"}},
         Spoilt{Mutation::kSwappedLayers, "llama", {"host pages", "KV rows"}, {"hot"}},
         Spoilt{Mutation::kSwappedLayers, "deepseek3", {"host pages", "KV rows"}, {"hot"}},

@@ -83,19 +83,30 @@ class ForgetsAWindowRow final : public Forwarding {
   const std::uint32_t first_tensor_bytes_;
 };
 
-class ExportsStaleSnapshots final : public Forwarding {
+class ImportsStaleSnapshots final : public Forwarding {
  public:
   using Forwarding::Forwarding;
   Status ExportSnapshot(SeqId lane, MutableByteSpan out) override {
     if (Status status = sound_->ExportSnapshot(lane, out); !status) return status;
-    std::vector<std::byte> fresh(out.begin(), out.end());
-    if (!last_.empty()) std::copy(last_.begin(), last_.end(), out.begin());
-    last_ = std::move(fresh);
+    exported_.emplace_back(out.begin(), out.end());
     return {};
+  }
+  Status Import(const ImportRequest& request) override {
+    // The one that was exported before; before the first, that of an empty sequence.
+    std::vector<std::byte> stale(request.snapshot.size());
+    for (const auto& snapshot : exported_) {
+      if (std::equal(snapshot.begin(), snapshot.end(), request.snapshot.begin(),
+                     request.snapshot.end()))
+        break;
+      stale = snapshot;
+    }
+    ImportRequest changed = request;
+    changed.snapshot = stale;
+    return sound_->Import(changed);
   }
 
  private:
-  std::vector<std::byte> last_;
+  std::vector<std::vector<std::byte>> exported_;
 };
 
 class ShiftsPositions final : public Forwarding {
@@ -319,7 +330,7 @@ std::unique_ptr<Runtime> Mutate(std::unique_ptr<Runtime> sound, Mutation mutatio
     case Mutation::kNone: return sound;
     case Mutation::kForgottenWindowRow:
       return std::make_unique<ForgetsAWindowRow>(std::move(sound), layout.window_first);
-    case Mutation::kStaleSnapshot: return std::make_unique<ExportsStaleSnapshots>(std::move(sound));
+    case Mutation::kStaleSnapshot: return std::make_unique<ImportsStaleSnapshots>(std::move(sound));
     case Mutation::kOffByOnePosition: return std::make_unique<ShiftsPositions>(std::move(sound));
     case Mutation::kSwappedLayers:
       return std::make_unique<ExchangesTensors>(std::move(sound), layout, layout.layer_a,

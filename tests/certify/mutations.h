@@ -17,7 +17,7 @@ namespace skippy::certify_test {
 enum class Mutation : std::uint8_t {
   kNone = 0,
   kForgottenWindowRow,  // the oldest window row of an import is missing
-  kStaleSnapshot,       // an exported snapshot is that of the export before
+  kStaleSnapshot,       // an imported snapshot is that of an earlier boundary
   kOffByOnePosition,    // exported rows are those of one position before
   kSwappedLayers,       // rows of two layers are exchanged in what is exported
   kKAndVExchanged,      // keys and values of a layer likewise
@@ -42,8 +42,7 @@ struct TensorLayout {
 
 using RuntimeFactory = std::function<std::unique_ptr<runtime::Runtime>()>;
 // `shadow`: a second sound runtime of the same shape, for rows of another text or setting.
-std::unique_ptr<runtime::Runtime> Mutate(std::unique_ptr<runtime::Runtime> sound,
-                                         Mutation mutation, const TensorLayout& layout,
-                                         const RuntimeFactory& shadow);
+std::unique_ptr<runtime::Runtime> Mutate(std::unique_ptr<runtime::Runtime> sound, Mutation mutation,
+                                         const TensorLayout& layout, const RuntimeFactory& shadow);
 
 }  // namespace skippy::certify_test

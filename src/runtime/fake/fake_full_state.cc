@@ -51,8 +51,7 @@ Status FakeRuntime::ImportFullState(SeqId lane, ByteSpan state) {
     return rows;
   };
   if (shape.HasKv()) target.ImportKv(slice(0, shape.kv_row_bytes));
-  if (shape.HasWindow())
-    target.ImportWindow(slice(shape.WindowBegin(end), shape.window_row_bytes));
+  if (shape.HasWindow()) target.ImportWindow(slice(shape.WindowBegin(end), shape.window_row_bytes));
   if (shape.HasSnapshot()) target.ImportSnapshot(rest);
   target.FinishImport(end);
   return {};
