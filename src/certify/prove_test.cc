@@ -54,8 +54,7 @@ TEST_F(ProveTest, TheFirstStartTestsAndTheSecondBelieves) {
     EXPECT_TRUE(Said("testing")) << said_;
     EXPECT_NE(first->words.find("bit-exact by the self-test of 2"), std::string::npos)
         << first->words;
-    for (std::uint32_t lane = 0; lane < fake.lanes; ++lane)
-      EXPECT_EQ(runtime.End(SeqId{lane}), 0U);
+    for (std::uint32_t lane = 0; lane < fake.lanes; ++lane) EXPECT_EQ(runtime.End(SeqId{lane}), 0U);
 
     said_.clear();
     const auto evaluated = runtime.counters().tokens_evaluated;
