@@ -356,7 +356,8 @@ class Harness {
       RC_ASSERT(rows.positions.begin / config_.page_tokens ==
                 (rows.positions.end - 1) / config_.page_tokens);
       RC_ASSERT(rows.positions.end <= tokens.size());
-      RC_ASSERT(reinterpret_cast<std::uintptr_t>(rows.buffer.data()) % 64 == 0U);
+      RC_ASSERT(reinterpret_cast<std::uintptr_t>(rows.buffer.data()) % alignof(std::max_align_t) ==
+                0U);
       RC_ASSERT(rows.positions.begin >= (rows.component == Component::kKv
                                              ? request.rows_available_from
                                              : request.window_available_from));
