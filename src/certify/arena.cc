@@ -18,18 +18,29 @@ Pos RoundUp(Pos value, Pos to) { return (value + to - 1) / to * to; }
 
 }  // namespace
 
-Sizes SizesFor(const runtime::RuntimeInfo& info, std::uint32_t continued) {
+namespace {
+
+Sizes SizesWithRing(const runtime::RuntimeInfo& info, std::uint32_t continued, Pos slack) {
   const Pos chunk = info.chunk;
   Sizes sizes;
   sizes.continued = continued;
   sizes.grid = 2 * chunk;
   if (info.shape.HasWindow()) {
-    const Pos ring = info.shape.window_tokens + chunk + std::min(chunk, kRingSlack);
+    const Pos ring = info.shape.window_tokens + chunk + slack;
     sizes.grid = RoundUp(std::max(sizes.grid, ring + chunk), chunk);
   }
   sizes.base = sizes.grid + std::min(chunk / 4 + 3, chunk - 1);
   sizes.extra = std::max<Pos>(6, chunk / 2 + 5);
   return sizes;
+}
+
+}  // namespace
+
+Sizes SizesFor(const runtime::RuntimeInfo& info, std::uint32_t continued) {
+  const Sizes sizes = SizesWithRing(info, continued, kRingSlack);
+  if (sizes.Needed() <= info.context) return sizes;
+  // Rings of other runtimes are not rounded up, and one that is as long as the context never turns.
+  return SizesWithRing(info, continued, std::min(info.chunk, kRingSlack));
 }
 
 void ClearLanes(runtime::Runtime& runtime) {

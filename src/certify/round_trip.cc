@@ -37,6 +37,7 @@ std::vector<std::byte> Flat(const SavedState& saved) {
 struct Trip {
   SavedState before;
   SavedState after;
+  Pos held_from = 0;  // of the window, by the lane that computed it
 };
 
 Result<Trip> MakeTrip(Arena& arena, const std::vector<Token>& text, Pos decoded_from) {
@@ -47,6 +48,7 @@ Result<Trip> MakeTrip(Arena& arena, const std::vector<Token>& text, Pos decoded_
     SKIPPY_TRY(logits, DecodeOne(port, lane, text[p]));
   }
   Trip trip;
+  trip.held_from = port.WindowHeldFrom(lane);
   SKIPPY_TRY(trip.before, Save(port, lane, arena.options().page_tokens));
   const SeqId other = OtherLane(arena);
   SKIPPY_RETURN_IF_ERROR(Restore(port, other, trip.before, text));
@@ -74,6 +76,8 @@ std::vector<Row> TripRows(Arena& arena, const char* where, const std::vector<Tok
   };
   add("KV rows", shape.HasKv(), Flat);
   add("window rows", shape.HasWindow(), [](const SavedState& saved) { return saved.window; });
+  if (trip && shape.HasWindow() && trip->held_from == 0 && rows.back().reason.empty())
+    rows.back().reason = "this text did not turn the window's ring";
   add("snapshot", shape.HasSnapshot(), [](const SavedState& saved) { return saved.snapshot; });
   return rows;
 }
