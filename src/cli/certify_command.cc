@@ -100,6 +100,7 @@ Status Tell(const CertifyOptions& options, const Certificate& certificate) {
   if (options.json != "-" && options.markdown != "-")
     SKIPPY_RETURN_IF_ERROR(Put("-", certify::TextReport(certificate, options.every_row)));
   const certify::CertificateStore store(options.folder);
+  std::fflush(stdout);
   SKIPPY_TRY(const std::string path, store.Save(certificate));
   std::fprintf(stderr, "certificate: %s\n", path.c_str());
   return {};
