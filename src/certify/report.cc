@@ -78,8 +78,7 @@ std::string Components(const Economics& costs) {
   if (costs.kv_bytes_per_token > 0)
     add(fmt::format("KV {} a token", Bytes(costs.kv_bytes_per_token)));
   if (costs.expanded_bytes_per_token > 0)
-    add(fmt::format("({} if its latents were kept expanded)",
-                    Bytes(costs.expanded_bytes_per_token)));
+    text += fmt::format(" ({} if kept expanded)", Bytes(costs.expanded_bytes_per_token));
   if (costs.window_bytes_per_token > 0) {
     add(fmt::format("window {} a token of the last {}", Bytes(costs.window_bytes_per_token),
                     costs.window_tokens));
@@ -124,12 +123,12 @@ std::string VerdictText(const Certificate& certificate, Exactness exactness) {
 
 std::string TextReport(const Certificate& certificate, bool every_row) {
   std::string text = Head(certificate, "  ");
-  text += fmt::format("\n{:<16} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n", "setting", "evidence",
+  text += fmt::format("\n{:<19} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n", "setting", "evidence",
                       "tier", "bit", "token", "fail", "n/a", "largest difference");
   for (const auto& [key, sum] : SumUp(certificate.rows)) {
     const auto& [variation, group, tier] = key;
     text +=
-        fmt::format("{:<16} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n",
+        fmt::format("{:<19} {:<26} {:<16} {:>4} {:>5} {:>4} {:>4}  {}\n",
                     variation.empty() ? "-" : variation, group, tier, sum.bit, sum.token, sum.fail,
                     sum.none, sum.difference > 0 ? fmt::format("{:.3g}", sum.difference) : "0");
   }
