@@ -279,6 +279,24 @@ TEST(CertifyTest, AHotLaneThatIsCutWrongTurnsHotRowsRed) {
   EXPECT_FALSE(certificate.Certifies(Exactness::kToken));
 }
 
+TEST(CertifyTest, RightAnswersThatReuseNothingFailAsNotExercised) {
+  FakeOptions options;
+  FakeSubject subject(options, Mutation::kImportFails);
+  Settings settings = SmallSettings();
+  settings.variations = false;
+  settings.economics = false;
+  const Certificate certificate = Tried(subject, settings);
+  std::size_t rows = 0;
+  for (const Row& row : certificate.rows) {
+    if (row.group != "tier matrix" || row.tier != "host pages") continue;
+    ++rows;
+    EXPECT_EQ(row.verdict, Verdict::kFail) << RowName(row);
+    EXPECT_THAT(row.reason, HasSubstr("not exercised")) << RowName(row);
+  }
+  EXPECT_EQ(rows, 16U);
+  EXPECT_FALSE(certificate.Certifies(Exactness::kToken));
+}
+
 TEST(CertifyTest, ASettingThatIsRefusedDoesNotApplyWithItsReason) {
   FakeOptions options;
   FakeSubject subject(options);

@@ -9,10 +9,11 @@
 
 #include "certify/certify.h"
 #include "certify/mutations.h"
+#include "certify/port_run.h"
 #include "certify/report.h"
 #include "cli/certify_subject.h"
-#include "families/policy.h"
 #include "llama/model.h"
+#include "runtime/full_state.h"
 
 namespace skippy::certify_test {
 namespace {
@@ -190,21 +191,37 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(MutationName(spoilt.param.mutation)) + "_" + spoilt.param.family;
     });
 
-TEST(FullStatePolicyTest, NoShapeSelectsFullState) {
-  for (const std::uint64_t kv : {0U, 1U, 4096U}) {
-    for (const std::uint64_t window : {0U, 64U}) {
-      for (const std::uint64_t snapshot : {0U, 1U, 1U << 20U}) {
-        for (const char* off : {"", "cannot be exported exactly"}) {
-          MemoryShape shape;
-          shape.kv_row_bytes = kv;
-          shape.window_row_bytes = window;
-          shape.window_tokens = window > 0 ? 32 : 0;
-          shape.snapshot_bytes = snapshot;
-          EXPECT_NE(families::SelectPolicy(shape, off).policy, PayloadPolicy::kFullState);
-        }
-      }
-    }
-  }
+// llama.cpp puts an imported window on other cells than a cold run does: what reads or moves rows
+// by their place must refuse such a lane, and Clear makes it whole.
+TEST(FullStateTest, AWindowThatLiesElsewhereIsNotReadAsIfItWereInPlace) {
+  const llama::Model* model = SharedModel("gemma3");
+  ASSERT_NE(model, nullptr);
+  cli::LlamaSubject subject(*model, OneThread(), "");
+  const auto made = subject.NewRuntime({.context = kContext, .lanes = 2, .chunk = kChunk});
+  ASSERT_TRUE(made) << made.error().message;
+  runtime::Runtime& port = **made;
+  auto* access = dynamic_cast<runtime::FullStateAccess*>(&port);
+  ASSERT_NE(access, nullptr);
+  const SeqId from{0};
+  const SeqId to{1};
+  const std::vector<Token> text = subject.Text(450, 1);
+  ASSERT_TRUE(certify::Prefill(port, from, text, 448));
+  const auto state = access->ExportFullState(from);
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_FALSE(access->ImportFullState(from, *state)) << "into a lane that is not empty";
+  ASSERT_TRUE(access->ImportFullState(to, *state));
+  EXPECT_EQ(port.End(to), 448U);
+  EXPECT_TRUE(certify::DecodeOne(port, to, text[448]));
+  EXPECT_FALSE(port.Truncate(to, 440));
+  const auto saved = certify::Save(port, to, 64);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code, ErrorCode::kUnsupported);
+  port.Clear(to);
+  EXPECT_TRUE(certify::Prefill(port, to, text, 448));
+  EXPECT_TRUE(certify::Save(port, to, 64));
+  port.Clear(to);
+  EXPECT_FALSE(access->ImportFullState(to, ByteSpan(*state).first(100)));
+  EXPECT_EQ(port.End(to), 0U);
 }
 
 }  // namespace

@@ -109,6 +109,15 @@ class ImportsStaleSnapshots final : public Forwarding {
   std::vector<std::vector<std::byte>> exported_;
 };
 
+class FailsToImport final : public Forwarding {
+ public:
+  using Forwarding::Forwarding;
+  Status Import(const ImportRequest& request) override {
+    sound_->Clear(request.lane);
+    return Err(ErrorCode::kInternal, "this import fails");
+  }
+};
+
 class ShiftsPositions final : public Forwarding {
  public:
   using Forwarding::Forwarding;
@@ -319,6 +328,7 @@ std::string_view MutationName(Mutation mutation) {
     case Mutation::kWrongRope: return "WrongRope";
     case Mutation::kFlippedBit: return "FlippedBit";
     case Mutation::kOtherModelsPage: return "OtherModelsPage";
+    case Mutation::kImportFails: return "ImportFails";
     case Mutation::kCutLeavesDamage: return "CutLeavesDamage";
   }
   return "Unknown";
@@ -343,6 +353,7 @@ std::unique_ptr<Runtime> Mutate(std::unique_ptr<Runtime> sound, Mutation mutatio
     case Mutation::kFlippedBit: return std::make_unique<FlipsABit>(std::move(sound));
     case Mutation::kOtherModelsPage:
       return std::make_unique<Shadowed>(std::move(sound), shadow(), true, true);
+    case Mutation::kImportFails: return std::make_unique<FailsToImport>(std::move(sound));
     case Mutation::kCutLeavesDamage: return std::make_unique<DamagesWhatItCuts>(std::move(sound));
   }
   return sound;

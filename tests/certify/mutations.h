@@ -24,6 +24,7 @@ enum class Mutation : std::uint8_t {
   kWrongRope,           // keys turned by another rope factor
   kFlippedBit,          // one bit in the middle of each export
   kOtherModelsPage,     // the first page is that of another text
+  kImportFails,         // nothing is ever restored: right answers, no reuse
   kCutLeavesDamage,     // a lane that was cut back has a flipped bit
 };
 std::string_view MutationName(Mutation mutation);
