@@ -67,6 +67,7 @@ class Planner {
   Stage Main() const;
   Stage TwoLanes() const;
   std::vector<Stage> Variations() const;
+  bool HasRows() const { return info_.shape.HasKv() || info_.shape.HasWindow(); }
   // Groups that need two lanes.
   void AddShared(std::vector<Work>& work) const;
   Stage Reduced(std::string label, const Variation& variation) const;
@@ -99,6 +100,13 @@ Stage Planner::Main() const {
   }
   if (info_.lanes >= 2) AddShared(work);
   work.push_back({"full_state", FullStateRows});
+  if (settings_.variations && !HasRows()) {
+    work.push_back({"KV types", [](Arena&) {
+                      return One(DoesNotApply(
+                          NewRow("variation", "", "KV types, flash attention", Promise::kBoth),
+                          "this memory has no rows of attention"));
+                    }});
+  }
   for (const Exactness exactness : settings_.exactness)
     work.push_back(ExactWork("full context", FullContextRows, exactness));
   return stage;
@@ -128,6 +136,7 @@ Stage Planner::Reduced(std::string label, const Variation& variation) const {
 std::vector<Stage> Planner::Variations() const {
   std::vector<Stage> stages;
   for (const char* type : {"f16", "q8_0", "q4_0"}) {
+    if (!HasRows()) break;
     if (base_.type_k == type && base_.type_v == type) continue;
     Variation variation = base_;
     variation.type_k = variation.type_v = type;
@@ -135,8 +144,10 @@ std::vector<Stage> Planner::Variations() const {
   }
   Variation attention = base_;
   attention.flash_attention = !base_.flash_attention;
-  stages.push_back(Reduced(
-      fmt::format("flash attention {}", attention.flash_attention ? "on" : "off"), attention));
+  if (HasRows()) {
+    stages.push_back(Reduced(
+        fmt::format("flash attention {}", attention.flash_attention ? "on" : "off"), attention));
+  }
   constexpr std::uint32_t kSmallestChunk = 32;
   Variation chunk = base_;
   chunk.chunk = base_.chunk / 2 >= kSmallestChunk ? base_.chunk / 2 : base_.chunk * 2;
