@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Certifies a model of every family and writes docs/evidence/families.md and families.json.
 
-    tools/evidence.py [--skippy build/skippy] [--fixtures build/fixtures] [--family F ...] [--out docs/evidence]
+    tools/evidence.py [--skippy build/skippy] [--fixtures build/fixtures] [--family F ...] [--kind K] [--out docs/evidence]
 
 One row a family and model: real models are marked real, random-weight ones synthetic, and a family without a model
 says why. Each row is a full `skippy certify` (about twenty seconds for a tiny model, minutes for a real one). With
---family only those rows are made anew; the others stay as they are stored. Exits 1 when a row is not certified.
+--family or --kind only those rows are made anew; the others stay as they are stored. Exits 1 when a row is not certified.
 """
 import argparse
 import json
@@ -79,11 +79,13 @@ def collect(arguments):
         basis = family["certificate"]
         models = [(basis["model"], True)] if basis["model"] else []
         models += [(f"{name}-tiny.gguf", False) for name in basis["fixtures"]]
-        if not models:
+        if not models and arguments.kind in (None, "none"):
             rows.append({"family": family["name"], "title": family["title"], "model": "none", "kind": "none",
                          "policy": family["policy"], "granularity": family["granularity"],
                          "problem": family["reason"] or basis["note"]})
         for model, real in models:
+            if arguments.kind not in (None, "real" if real else "synthetic"):
+                continue
             print(f"{family['name']}: {model} ...", file=sys.stderr, flush=True)
             path = os.path.join(arguments.models if real else arguments.fixtures, model)
             rows.append(summary(family, model, real, *certify(arguments.skippy, path)))
@@ -165,14 +167,16 @@ def main():
     parser.add_argument("--fixtures", default=os.path.join(ROOT, "build", "fixtures"))
     parser.add_argument("--models", default=os.environ.get("SKIPPY_MODELS") or os.path.expanduser("~/.cache/skippy/models"))
     parser.add_argument("--family", action="append")
+    parser.add_argument("--kind", choices=["real", "synthetic", "none"])
     parser.add_argument("--out", default=os.path.join(ROOT, "docs", "evidence"))
     arguments = parser.parse_args()
     rows = collect(arguments)
     path = os.path.join(arguments.out, "families.json")
-    if arguments.family and os.path.exists(path):
+    if (arguments.family or arguments.kind) and os.path.exists(path):
+        made = {(row["family"], row["model"]) for row in rows}
         with open(path, encoding="utf-8") as file:
-            kept = [row for row in json.load(file)["rows"] if row["family"] not in arguments.family]
-        rows = sorted(kept + rows, key=lambda row: row["family"])
+            kept = [row for row in json.load(file)["rows"] if (row["family"], row["model"]) not in made]
+        rows = sorted(kept + rows, key=lambda row: (row["family"], row["kind"], row["model"]))
     described = machine.describe_machine()
     stored = {"schema": "skippy-evidence", "version": 1, "commit": str(machine.commit_of(ROOT)),
               "date": time.strftime("%Y-%m-%d", time.gmtime()), "flags": FLAGS,

@@ -212,6 +212,12 @@ ApiResult<Json> ToChatBody(const ServerState& state, Json body, ChatDialect dial
   API_RETURN_IF_ERROR(CheckFields(body, state.Limits()));
   API_RETURN_IF_ERROR(RefuseInexact(body));
   API_RETURN_IF_ERROR(CheckMessages(body));
+  // Rendering takes time and memory by the message; templates spend a token at least on each.
+  const std::size_t messages = body.at("messages").size();
+  if (messages > state.info.context) {
+    return tl::unexpected<ApiError>(
+        ContextExceeded(static_cast<std::uint32_t>(messages), state.info.context, true));
+  }
   API_RETURN_IF_ERROR(CheckTools(body));
   if (Has(body, "logprobs") && !body.at("logprobs").is_boolean()) {
     return BadRequest("'logprobs' must be a boolean");

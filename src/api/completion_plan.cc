@@ -27,7 +27,7 @@ ApiStatus CheckTextLength(const ServerState& state, const std::string& text) {
   if (least_tokens < state.info.context) return CheckText(text, "prompt");
   return tl::unexpected<ApiError>(
       ContextExceeded(static_cast<std::uint32_t>(std::min<std::size_t>(least_tokens, UINT32_MAX)),
-                      state.info.context));
+                      state.info.context, true));
 }
 
 ApiStatus CheckElement(const ServerState& state, const Json& element) {

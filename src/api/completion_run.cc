@@ -85,7 +85,8 @@ class Run {
   std::size_t finished_count_ = 0;
   std::vector<task_result_state> texts_;
   Usage usage_;
-  Json answer_;  // the message, where the turn after it is to be evaluated ahead
+  Json usage_chunk_;  // of the first of several streamed choices
+  Json answer_;       // the message, where the turn after it is to be evaluated ahead
   Tick last_sent_{};
 };
 
@@ -234,9 +235,10 @@ Json Run::Format(SinkEvent& event) {
   const auto* partial = dynamic_cast<server_task_result_cmpl_partial*>(event.result.get());
   if (partial == nullptr || !partial->is_progress) FixTimings(out);
   if (event.kind != SinkEvent::Kind::kFinal) return out;
-  if (size() > 1 && params().stream) out = WithSharedUsage(out, usage_, done());
   if (WantsCacheReport(params())) AddCacheReport(out, event.report.prompt);
-  return out;
+  if (size() == 1 || !params().stream) return out;
+  if (event.choice == 0) usage_chunk_ = UsageChunk(out);
+  return WithSharedUsage(out, usage_, done(), usage_chunk_);
 }
 
 ApiError Run::FailureOf(const SinkEvent& event) const {

@@ -77,13 +77,13 @@ tl::unexpected<ApiError> TooLarge(std::string message) {
       ApiError{.status = 413, .type = "invalid_request_error", .message = std::move(message)});
 }
 
-ApiError ContextExceeded(std::uint32_t prompt_tokens, std::uint32_t context) {
+ApiError ContextExceeded(std::uint32_t prompt_tokens, std::uint32_t context, bool at_least) {
   return ApiError{
       .status = 400,
       .type = "exceed_context_size_error",
-      .message = fmt::format("request ({} tokens) exceeds the available context size ({} tokens), "
-                             "try increasing it",
-                             prompt_tokens, context),
+      .message = fmt::format("request ({}{} tokens) exceeds the available context size ({} "
+                             "tokens), try increasing it",
+                             at_least ? "at least " : "", prompt_tokens, context),
       .prompt_tokens = prompt_tokens,
       .context = context};
 }

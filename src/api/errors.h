@@ -34,7 +34,8 @@ using ApiStatus = ApiResult<void>;
 tl::unexpected<ApiError> BadRequest(std::string message);
 tl::unexpected<ApiError> NotSupported(std::string message);  // 501
 tl::unexpected<ApiError> TooLarge(std::string message);      // 413
-ApiError ContextExceeded(std::uint32_t prompt_tokens, std::uint32_t context);
+// `at_least`: the prompt was not tokenized to its end, since so many tokens are too many already.
+ApiError ContextExceeded(std::uint32_t prompt_tokens, std::uint32_t context, bool at_least = false);
 // 503: passing conditions that waiting in the queue does not cure (stopping, loading).
 ApiError Unavailable(std::string message);
 // The engine's and the adapter's errors: kUnavailable is a full queue (429).

@@ -42,6 +42,10 @@ void EmptyAlternatives(Json& holder) {
   }
 }
 
+bool IsUsageChunk(const Json& event) {
+  return Has(event, "usage") && Has(event, "choices") && event.at("choices").empty();
+}
+
 }  // namespace
 
 Json CacheReport(const engine::PromptReport& report) {
@@ -117,15 +121,25 @@ Json MergeChoices(std::vector<Json> responses, const Usage& usage) {
   return merged;
 }
 
-Json WithSharedUsage(const Json& events, const Usage& usage, bool last) {
+Json UsageChunk(const Json& events) {
+  if (!events.is_array()) return {};
+  for (const Json& event : events)
+    if (IsUsageChunk(event)) return event;
+  return {};
+}
+
+Json WithSharedUsage(const Json& events, const Usage& usage, bool last, const Json& told) {
   if (!events.is_array()) return events;
   Json kept = Json::array();
   for (const Json& event : events) {
-    const bool is_usage =
-        Has(event, "usage") && Has(event, "choices") && event.at("choices").empty();
+    const bool is_usage = IsUsageChunk(event);
     if (is_usage && !last) continue;
     Json copy = event;
-    if (is_usage) copy["usage"] = UsageObject(usage);
+    if (is_usage) {
+      copy["usage"] = UsageObject(usage);
+      for (const char* key : {"timings", "skippy"})
+        if (Has(told, key)) copy[key] = told.at(key);
+    }
     kept.push_back(std::move(copy));
   }
   return kept;

@@ -34,7 +34,10 @@ Json UsageObject(const Usage& usage);
 Json MergeChoices(std::vector<Json> responses, const Usage& usage);
 
 // In the last events of one of several streamed choices: the usage chunk is left out (`last` false)
-// or replaced by the sum.
-Json WithSharedUsage(const Json& events, const Usage& usage, bool last);
+// or replaced by the sum, with timings and cache report of `told`: the usage chunk of the choice
+// that the sum's cached tokens are those of (see UsageChunk; null: that of the last one).
+Json WithSharedUsage(const Json& events, const Usage& usage, bool last, const Json& told);
+// The usage chunk among a choice's last events; null: none.
+Json UsageChunk(const Json& events);
 
 }  // namespace skippy::api

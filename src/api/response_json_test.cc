@@ -77,10 +77,22 @@ TEST(MergeChoices, JoinsChoicesAndSumsUsage) {
 TEST(WithSharedUsage, OnlyTheLastChoiceCarriesTheUsageChunk) {
   const Json events =
       Json::parse(R"([{"choices":[{"index":0}]},{"choices":[],"usage":{"prompt_tokens":1}}])");
-  EXPECT_EQ(WithSharedUsage(events, {}, false).size(), 1U);
-  const Json last = WithSharedUsage(events, {.prompt_tokens = 4, .completion_tokens = 2}, true);
+  EXPECT_EQ(WithSharedUsage(events, {}, false, {}).size(), 1U);
+  const Json last = WithSharedUsage(events, {.prompt_tokens = 4, .completion_tokens = 2}, true, {});
   ASSERT_EQ(last.size(), 2U);
   EXPECT_EQ(last.at(std::size_t{1}).at("usage").at("total_tokens").get<int>(), 6);
+}
+
+// Usage, timings and cache report must speak of the same choice.
+TEST(WithSharedUsage, TimingsAndReportAreThoseOfTheFirstChoice) {
+  const Json first = Json::parse(
+      R"([{"choices":[{"index":0}]},{"choices":[],"usage":{},"timings":{"cache_n":0},"skippy":{"hit_kind":"none"}}])");
+  const Json second = Json::parse(
+      R"([{"choices":[{"index":1}]},{"choices":[],"usage":{},"timings":{"cache_n":9},"skippy":{"hit_kind":"hot"}}])");
+  const Json last = WithSharedUsage(second, {}, true, UsageChunk(first));
+  EXPECT_EQ(last.at(std::size_t{1}).at("timings").at("cache_n").get<int>(), 0);
+  EXPECT_EQ(last.at(std::size_t{1}).at("skippy").at("hit_kind").get<std::string>(), "none");
+  EXPECT_TRUE(UsageChunk(Json::parse(R"([{"choices":[{"index":0}]}])")).is_null());
 }
 
 TEST(DropTopLogprobs, KeepsTheSampledTokensOwn) {

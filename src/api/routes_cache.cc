@@ -99,7 +99,7 @@ std::string Explain(const engine::DryRun& dry, std::size_t prompt_tokens) {
     case MissReason::kNoBoundaryState:
       return "the text is known further, but no state is stored there to go on from";
     case MissReason::kBelowMin: return "the common prefix is too short to be worth restoring";
-    case MissReason::kDisabled: return "the cache is off";
+    case MissReason::kDisabled: return "the cache is off, or the request has cache_prompt: false";
     case MissReason::kCorrupt: return "damaged data was found and dropped";
   }
   return "";
@@ -107,8 +107,10 @@ std::string Explain(const engine::DryRun& dry, std::size_t prompt_tokens) {
 
 ApiResult<Json> Lookup(ServerState& state, Json body, const std::string& api_key) {
   Json data;
-  if (Has(body, "messages")) {
-    API_TRY(Json chat, ToChatBody(state, std::move(body), ChatDialect::kChat));
+  const bool cached = BoolOr(body, "cache_prompt", true);
+  if (Has(body, "messages") || Has(body, "input")) {
+    const ChatDialect dialect = Has(body, "input") ? ChatDialect::kResponses : ChatDialect::kChat;
+    API_TRY(Json chat, ToChatBody(state, std::move(body), dialect));
     API_TRY(data, ApplyTemplate(state, std::move(chat)));
   } else {
     API_RETURN_IF_ERROR(RefuseInternalFields(body));
@@ -120,8 +122,9 @@ ApiResult<Json> Lookup(ServerState& state, Json body, const std::string& api_key
   if (plan.prompts.size() != 1) return BadRequest("one prompt at a time");
   const std::vector<Token>& tokens = plan.prompts.front().tokens;
   const std::string tenant = TenantSalt(api_key, plan.cache_salt, state.settings.tenants);
-  const auto dry =
+  auto dry =
       state.engine.Peek(tokens, tenant, plan.adapters ? *plan.adapters : state.DefaultAdapters());
+  if (dry && !cached) *dry = {.reason = MissReason::kDisabled};
   if (!dry) return tl::unexpected<ApiError>(FromError(dry.error()));
   return Json{
       {"prompt_tokens", tokens.size()},

@@ -83,6 +83,18 @@ TEST_F(ProveTest, ARuntimeWhoseRestoresLieIsFoundAndRemembered) {
   EXPECT_EQ(said_, "");
 }
 
+TEST_F(ProveTest, AChunkAsLargeAsTheContextIsNoReasonToServeWithoutCache) {
+  for (int shape = 0; shape < runtime::fake::kShapeKindCount; ++shape) {
+    FakeOptions fake;
+    fake.shape = static_cast<ShapeKind>(shape);
+    fake.context = fake.chunk = 128;
+    FakeRuntime runtime(fake);
+    const auto proof = ProveExact(runtime, options_);
+    ASSERT_TRUE(proof) << proof.error().message;
+    EXPECT_TRUE(proof->exact) << shape << ": " << proof->words;
+  }
+}
+
 TEST_F(ProveTest, WithoutATestOnlyACertificateSpeaks) {
   FakeRuntime runtime(FakeOptions{});
   options_.run = false;

@@ -39,9 +39,16 @@ Result<Sizes> QuickSizes(const runtime::RuntimeInfo& info, const QuickSettings& 
   if (info.shape.HasWindow() && full.grid <= settings.max_prompt &&
       full.grid + info.chunk <= info.context)
     sizes.grid = full.grid;
-  sizes.base = sizes.grid;
   sizes.extra = std::clamp<Pos>(info.chunk / 8, 3, 16);
-  const Pos needed = sizes.grid + sizes.extra + 2 * sizes.generated;
+  Pos needed = sizes.grid + sizes.extra + 2 * sizes.generated;
+  // A chunk as large as the context: prompts end within it. Bit-exact reuse needs whole chunks.
+  const bool whole_chunks = std::find(settings.exactness.begin(), settings.exactness.end(),
+                                      Exactness::kBit) != settings.exactness.end();
+  if (needed > info.context && !whole_chunks) {
+    sizes.grid = info.context / 2;
+    needed = sizes.grid + sizes.extra + 2 * sizes.generated;
+  }
+  sizes.base = sizes.grid;
   if (needed > info.context) {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("the context is too small: the self-test needs {} positions a lane "
@@ -117,7 +124,7 @@ Status QuickSession::Run() {
   const std::vector<Told> told = {{first_, std::move(first)}};
   Reach hot = HotReach(arena_, told, probe_, exactness_);
   const Reach warm = HostReach(arena_, told, probe_, exactness_);
-  if (hot.tokens < warm.tokens) {
+  if (hot.tokens == 0 || hot.tokens < warm.tokens) {
     rows_.push_back(DoesNotApply(NewRow(kGroup, "hot", "append", PromiseOf(exactness_)),
                                  hot.reason.empty() ? "host pages reach further" : hot.reason));
   } else {

@@ -332,3 +332,16 @@ def test_tokenize_and_detokenize_of_nonsense(server):
 @pytest.mark.parametrize("body", [{"messages": "x"}, {"messages": [{"role": "user"}]}, {"messages": [{"role": "wizard", "content": "x"}]}])
 def test_apply_template_of_nonsense(server, body):
     refused(server, "/apply-template", body)
+
+
+def test_more_messages_than_the_context_has_tokens_are_refused_unrendered(server):
+    """Rendering them would take seconds and hundreds of megabytes."""
+    before = server.process.resident_bytes()
+    error = refused(server, CHAT, {"messages": [USER] * 50_000, **SHORT})
+    assert "at least 50000 tokens" in error["message"] and "512" in error["message"]
+    assert server.process.resident_bytes() - before < 100 << 20
+
+
+def test_a_text_too_long_to_be_tokenized_is_said_to_be_at_least_so_long(server):
+    error = refused(server, COMPLETION, {"prompt": "word " * 200_000, **SHORT})
+    assert "at least" in error["message"] and "512" in error["message"]

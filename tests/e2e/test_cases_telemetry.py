@@ -176,3 +176,25 @@ def test_log_requests_has_one_line_a_request_and_no_text(pool):
     assert (line["prompt_tokens"], line["cached_tokens"], line["generated_tokens"]) == (60, answer.cached, 3)
     log = talk.client.process.log()
     assert "xylophone" not in log and "marmalade" not in log
+
+
+def test_the_usage_chunk_of_several_choices_speaks_of_one(talk):
+    """Usage, timings and cache report of a streamed answer with n choices must add up."""
+    body = {"messages": [{"role": "user", "content": text("n two", 60)}], "n": 2, "max_tokens": 2, "temperature": 0,
+            "stream_options": {"include_usage": True}}
+    for _ in range(2):   # cold, then repeated
+        last = list(talk.client.events("/v1/chat/completions", body))[-1]
+        cached, evaluated = last["timings"]["cache_n"], last["timings"]["prompt_n"]
+        assert cached + evaluated == last["usage"]["prompt_tokens"]
+        assert cached == last["usage"]["prompt_tokens_details"]["cached_tokens"]
+        assert evaluated == last["skippy"]["evaluated_tokens"]
+
+
+def test_dry_runs_of_other_bodies(talk):
+    """What /cache/lookup takes: a Responses body too; and a request that forbids the cache gets none."""
+    said = "Tell me of the sea, please, in a few words, and then of the land."
+    talk.client.post("/v1/responses", {"input": said, "max_output_tokens": 1, "temperature": 0})
+    lookup = talk.client.post("/cache/lookup", {"input": said})
+    assert lookup["cached_tokens"] == lookup["prompt_tokens"] > 10
+    forbidden = talk.client.post("/cache/lookup", {"input": said, "cache_prompt": False})
+    assert (forbidden["cached_tokens"], forbidden["miss_reason"]) == (0, "disabled")

@@ -87,3 +87,10 @@ def test_a_named_certificate(pool, home, tmp_path):
                                "-c", "1024", "-t", "1", "-ub", "64", "--port", "0"],
                               capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and says in done.stderr, done.stderr
+
+
+def test_a_chunk_as_large_as_the_context_is_cached_too(pool, home):
+    for model in MODELS:
+        process = start(pool, model, home, "-c", "512", "-ub", "512").wait_until_healthy()
+        assert proof(process)["policy"] != "off", proof(process)
+        assert process.stop() == 0
