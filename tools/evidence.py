@@ -145,7 +145,8 @@ def markdown(stored):
              "Made by `make evidence` (`tools/evidence.py`); `families.json` has the figures behind it. Each row is a full",
              f"`skippy certify {' '.join(FLAGS)}`: what `bit` and `token` mean, and all that is tried, is in [certificate.md](../certificate.md).",
              "Synthetic models have random weights in the family's real layout: they show that the state comes back, not how a",
-             "real model of the family fares. Times are those of one thread on the machine below, and of a tiny model unless real.", "",
+             "real model of the family fares. A tier's word is the weakest of both settings; `token` reuses what was computed token by",
+             "token, which rounds otherwise than a whole chunk does where a family's kernels are so made. Times are those of one thread on the machine below, and of a tiny model unless real.", "",
              *("| " + " | ".join(row) + " |" for row in table), ""]
     for row in stored["rows"]:
         for failed in row.get("failed", []):
@@ -161,6 +162,15 @@ def markdown(stored):
     return "\n".join(lines) + "\n"
 
 
+def write(folder, stored):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "families.json"), "w", encoding="utf-8") as file:
+        json.dump(stored, file, indent=1)
+        file.write("\n")
+    with open(os.path.join(folder, "families.md"), "w", encoding="utf-8") as file:
+        file.write(markdown(stored))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skippy", default=os.path.join(ROOT, "build", "skippy"))
@@ -168,10 +178,14 @@ def main():
     parser.add_argument("--models", default=os.environ.get("SKIPPY_MODELS") or os.path.expanduser("~/.cache/skippy/models"))
     parser.add_argument("--family", action="append")
     parser.add_argument("--kind", choices=["real", "synthetic", "none"])
+    parser.add_argument("--render", action="store_true", help="only write the table of the stored rows anew")
     parser.add_argument("--out", default=os.path.join(ROOT, "docs", "evidence"))
     arguments = parser.parse_args()
-    rows = collect(arguments)
     path = os.path.join(arguments.out, "families.json")
+    if arguments.render:
+        with open(path, encoding="utf-8") as file:
+            return write(arguments.out, json.load(file))
+    rows = collect(arguments)
     if (arguments.family or arguments.kind) and os.path.exists(path):
         made = {(row["family"], row["model"]) for row in rows}
         with open(path, encoding="utf-8") as file:
@@ -181,12 +195,7 @@ def main():
     stored = {"schema": "skippy-evidence", "version": 1, "commit": str(machine.commit_of(ROOT)),
               "date": time.strftime("%Y-%m-%d", time.gmtime()), "flags": FLAGS,
               "machine": {key: described[key] for key in ("cpu", "cores", "memory_mib")}, "rows": rows}
-    os.makedirs(arguments.out, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(stored, file, indent=1)
-        file.write("\n")
-    with open(os.path.join(arguments.out, "families.md"), "w", encoding="utf-8") as file:
-        file.write(markdown(stored))
+    write(arguments.out, stored)
     bad = [row["model"] for row in rows if "verdicts" in row and "fail" in row["verdicts"].values() or row["kind"] != "none" and row["problem"]]
     for model in bad:
         print(f"not certified: {model}", file=sys.stderr)
