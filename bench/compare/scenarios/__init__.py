@@ -8,7 +8,7 @@ NAMES = (
     "exact_repeat", "fan_out_1", "fan_out_4", "agent_loop", "alternate_2", "alternate_8", "title_jobs", "rewind",
     "disconnect",
     "repeat_latency", "cold_prefill", "decode",
-    "bookkeeping", "restore", "memory",
+    "bookkeeping", "restore", "memory", "bit_price",
     "parity",
 )
 GROUPS = ("tokens", "speed", "cost", "parity")
