@@ -131,7 +131,9 @@ def as_markdown(results):
 def provenance(run):
     m = run["machine"]
     partial = "" if run["complete"] else " **Partial: the run was interrupted.**"
-    return (f"{_model(run)}: skippy {str(run['skippy']['commit'])[:10]}, {run['llama_server']['version']}; {m['cpu']}, "
+    commits = dict.fromkeys(str(s.get("commit", run["skippy"]["commit"]))[:10] for s in run["scenarios"].values())
+    commits = commits or [str(run["skippy"]["commit"])[:10]]
+    return (f"{_model(run)}: skippy {' and '.join(commits)}, {run['llama_server']['version']}; {m['cpu']}, "
             f"{m['cores']} cores, {run['started'][:10]}; `{' '.join(run['command'])}`.{partial}")
 
 

@@ -71,6 +71,8 @@ def parse(arguments):
     parser.add_argument("--scenario", action="append", help="a scenario or group; may be repeated; default: all")
     parser.add_argument("--rounds", type=int, default=12, help="A/B/B/A rounds of a timing (default 12)")
     parser.add_argument("--json", help="where to store the result")
+    parser.add_argument("--add", action="store_true",
+                        help="keep what the --json file has of scenarios that are not run now")
     parser.add_argument("--context", type=int, default=8192, help="positions a conversation")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--ubatch", type=int, default=256, help="tokens of one prefill pass, both servers")
@@ -125,6 +127,23 @@ def describe(arguments):
     }
 
 
+def keep_others(arguments, results):
+    """Takes over what the file has of scenarios that are not run now; returns what forbids it."""
+    try:
+        with open(arguments.json, encoding="utf-8") as file:
+            before = json.load(file)
+    except (OSError, TypeError, ValueError) as error:
+        return f"--add: {error}"
+    for key, what in (("sha256", "of another model"), ("synthetic", "marked otherwise")):
+        if before["model"][key] != results["model"][key]:
+            return f"--add: {arguments.json} is {what}"
+    chosen = {module.NAME for module in arguments.modules}
+    for name, scenario in before["scenarios"].items():
+        if name not in chosen:
+            results["scenarios"][name] = {"commit": before["skippy"]["commit"], **scenario}
+    return None
+
+
 def run_one(bench, module, result):
     """Fills `result`; an error of this scenario is noted in it and does not stop the others."""
     bench.start(module.NAME)
@@ -154,6 +173,11 @@ def main(argv=None):
 
     bench = Bench(arguments, results["model"], save)
     results["settings"] = {**vars(bench.settings), "model": results["model"]["file"]}
+    if arguments.add:
+        error = keep_others(arguments, results)
+        if error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
     interrupted = False
     try:
         for contestant in (bench.ours, bench.baseline):   # a model that does not load is told once, at the start
@@ -161,7 +185,7 @@ def main(argv=None):
                 pass
         for module in arguments.modules:
             result = results["scenarios"][module.NAME] = {"title": module.TITLE, "group": module.GROUP,
-                                                          "status": "partial"}
+                                                          "status": "partial", "commit": results["skippy"]["commit"]}
             run_one(bench, module, result)
             save()
     except BenchError as error:

@@ -21,6 +21,11 @@ def speed(ratio, refused=None, **more):
 
 
 class ReportTest(unittest.TestCase):
+    def test_scenarios_that_were_added_later_tell_their_commit(self):
+        run = a_run({"s": {**speed(3.0), "commit": "first"}, "t": {**speed(3.0), "commit": "second"}})
+        self.assertIn("skippy first and second,", report.provenance(run))
+        self.assertIn("skippy abc,", report.provenance(a_run({})))
+
     def test_a_ratio_below_its_target_is_missed(self):
         self.assertEqual(report.missed(a_run({"s": speed(1.9)})), ["s/row"])
         self.assertEqual(report.missed(a_run({"s": speed(2.0)})), [])
