@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "compare"))
 import machine  # noqa: E402
 
 FLAGS = ["-c", "2048", "-ub", "64", "-t", "1"]
+REAL_FLAGS = [*FLAGS, "--no-variations"]   # a real model takes minutes a setting
 TIERS = {"hot": "hot", "copy": "sequence copy", "host": "host pages", "decoded": "decoded result"}
 STRENGTH = ["bit", "token", "fail"]
 AT = 1024   # tokens of the restore and recompute figures
@@ -32,10 +33,10 @@ def run_json(command):
     return done
 
 
-def certify(skippy, path):
+def certify(skippy, path, flags):
     with tempfile.TemporaryDirectory() as folder:
         target = os.path.join(folder, "certificate.json")
-        done = subprocess.run([skippy, "certify", "--model", path, *FLAGS, "--json", target, "--out", folder],
+        done = subprocess.run([skippy, "certify", "--model", path, *flags, "--json", target, "--out", folder],
                               capture_output=True, text=True)
         if done.returncode == 2:
             return None, done.stderr.strip().splitlines()[-1]
@@ -88,7 +89,7 @@ def collect(arguments):
                 continue
             print(f"{family['name']}: {model} ...", file=sys.stderr, flush=True)
             path = os.path.join(arguments.models if real else arguments.fixtures, model)
-            rows.append(summary(family, model, real, *certify(arguments.skippy, path)))
+            rows.append(summary(family, model, real, *certify(arguments.skippy, path, REAL_FLAGS if real else FLAGS)))
             print(f"  {rows[-1].get('verdicts', rows[-1]['problem'])}", file=sys.stderr, flush=True)
     return rows
 
@@ -144,6 +145,7 @@ def markdown(stored):
     lines = ["# Evidence: every family, every tier", "",
              "Made by `make evidence` (`tools/evidence.py`); `families.json` has the figures behind it. Each row is a full",
              f"`skippy certify {' '.join(FLAGS)}`: what `bit` and `token` mean, and all that is tried, is in [certificate.md](../certificate.md).",
+             "Real models are certified at this setting alone (`--no-variations`).",
              "Synthetic models have random weights in the family's real layout: they show that the state comes back, not how a",
              "real model of the family fares. A tier's word is the weakest of both settings; `token` reuses what was computed token by",
              "token, which rounds otherwise than a whole chunk does where a family's kernels are so made. Times are those of one thread on the machine below, and of a tiny model unless real.", "",
