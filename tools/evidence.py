@@ -33,15 +33,19 @@ def run_json(command):
     return done
 
 
+BUSY = 1.5   # processes that waited for a processor before the row was made; times are then worth nothing
+
+
 def certify(skippy, path, flags):
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         target = os.path.join(folder, "certificate.json")
         done = subprocess.run([skippy, "certify", "--model", path, *flags, "--json", target, "--out", folder],
                               capture_output=True, text=True)
         if done.returncode == 2:
-            return None, done.stderr.strip().splitlines()[-1]
+            return None, done.stderr.strip().splitlines()[-1], load
         with open(target, encoding="utf-8") as file:
-            return json.load(file), ""
+            return json.load(file), "", load
 
 
 def word_of(rows):
@@ -50,9 +54,10 @@ def word_of(rows):
     return max(words, key=STRENGTH.index) if words else None
 
 
-def summary(family, model, real, certificate, problem):
+def summary(family, model, real, certificate, problem, load):
     row = {"family": family["name"], "title": family["title"], "model": model, "kind": "real" if real else "synthetic",
-           "policy": family["policy"], "granularity": family["granularity"], "problem": problem}
+           "policy": family["policy"], "granularity": family["granularity"], "problem": problem,
+           "load": round(load, 2)}
     if certificate is None:
         return row
     rows = certificate["rows"]
@@ -114,7 +119,10 @@ def latents(economics):
     return f" (expanded: {size(expanded)} a token)" if expanded else ""
 
 
-def costs(economics):
+def costs(row):
+    if row.get("load", BUSY) >= BUSY:
+        return "not timed: the machine was busy"
+    economics = row["economics"]
     point = next((p for p in economics.get("points", []) if p["tokens"] == AT), None)
     if point is None:
         return "context too small"
@@ -136,7 +144,7 @@ def cells(row):
         return verdict or "does not apply"
     return [*start, components(row["memory"]) + latents(row["economics"]), row["granularity"],
             *(word(row["tiers"][tier]) for tier in TIERS), word(row["verdicts"]["bit"]),
-            word(row["verdicts"]["token"]) + (f", {len(row['ties'])} ties" if row["ties"] else ""), costs(row["economics"])]
+            word(row["verdicts"]["token"]) + (f", {len(row['ties'])} ties" if row["ties"] else ""), costs(row)]
 
 
 def markdown(stored):
