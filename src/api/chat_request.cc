@@ -61,8 +61,11 @@ ApiResult<Json> Render(const ServerState& state, Json body) {
   return Guarded([&]() -> ApiResult<Json> {
     std::vector<raw_buffer> files;
     Json rendered = oaicompat_chat_params_parse(body, state.chat, files);
-    rendered["message_boundaries"] =
-        MessageBoundaries(body.at("messages"), rendered.at("prompt").get<std::string>());
+    // Only memory that cannot be cut back resumes at boundaries; for others the search is wasted.
+    if (state.info.shape.HasSnapshot()) {
+      rendered["message_boundaries"] =
+          MessageBoundaries(body.at("messages"), rendered.at("prompt").get<std::string>());
+    }
     return rendered;
   });
 }
@@ -264,7 +267,8 @@ ApiResult<Json> ApplyTemplate(const ServerState& state, Json body) {
     const Json all = rendered;
     body["tools"] = callable;
     API_TRY(rendered, Render(state, body));
-    for (const char* key : {"prompt", "message_boundaries"}) rendered[key] = all.at(key);
+    for (const char* key : {"prompt", "message_boundaries"})
+      if (Has(all, key)) rendered[key] = all.at(key);
   }
   if (StringOr(rendered, "grammar").empty()) {
     // The template's own format could not be made out, so nothing would force the call.

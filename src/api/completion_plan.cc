@@ -69,10 +69,9 @@ bool IsListOfPrompts(const Json& prompt) {
   return nested || !numbers;  // strings only are several prompts, strings and numbers mixed are one
 }
 
-// Only memory that cannot be cut back resumes at boundaries.
 std::vector<Pos> MessageStarts(const ServerState& state, const Json& data,
                                const std::vector<Token>& tokens) {
-  if (!state.info.shape.HasSnapshot() || !Has(data, "message_boundaries")) return {};
+  if (!Has(data, "message_boundaries")) return {};
   std::vector<std::size_t> offsets;
   for (const Json& offset : data.at("message_boundaries"))
     offsets.push_back(offset.get<std::size_t>());
