@@ -47,23 +47,24 @@ void ClearLanes(runtime::Runtime& runtime) {
   for (std::uint32_t lane = 0; lane < runtime.info().lanes; ++lane) runtime.Clear(SeqId{lane});
 }
 
-Result<std::unique_ptr<Arena>> Arena::Make(Subject& subject, const Variation& variation,
+Result<std::unique_ptr<Arena>> Arena::Make(Subject& subject, const runtime::RuntimeOptions& runtime,
                                            const ArenaOptions& options) {
-  SKIPPY_TRY(auto tested, subject.NewRuntime(variation));
+  SKIPPY_TRY(auto tested, subject.NewRuntime(runtime));
   const runtime::RuntimeInfo& info = tested->info();
   const Sizes sizes = SizesFor(info, options.continued);
   if (sizes.Needed() > info.context) {
     return Err(
         ErrorCode::kInvalidArgument,
         fmt::format("the context is too small: the evidence needs {} positions a lane (chunks of "
-                    "{}{}), the context has {}; use a larger --ctx-size or a smaller --chunk",
+                    "{}{}), the context has {}; use a larger --ctx-size or a smaller "
+                    "--ubatch-size",
                     sizes.Needed(), info.chunk,
                     info.shape.HasWindow()
                         ? fmt::format(", a window of {}", info.shape.window_tokens)
                         : std::string(),
                     info.context));
   }
-  SKIPPY_TRY(auto cold, subject.NewRuntime(variation));
+  SKIPPY_TRY(auto cold, subject.NewRuntime(runtime));
   return std::unique_ptr<Arena>(
       new Arena(subject, std::move(tested), std::move(cold), sizes, options));
 }

@@ -53,7 +53,8 @@ class Arena {
  public:
   // Two runtimes. kInvalidArgument when the context is too small for the texts (the message says
   // what is needed); the subject's error when it cannot have the setting.
-  static Result<std::unique_ptr<Arena>> Make(Subject& subject, const Variation& variation,
+  static Result<std::unique_ptr<Arena>> Make(Subject& subject,
+                                             const runtime::RuntimeOptions& runtime,
                                              const ArenaOptions& options);
   // One runtime for both, which outlives the arena; its lanes are cleared again and again.
   Arena(Subject& subject, runtime::Runtime& shared, const Sizes& sizes,

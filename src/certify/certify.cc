@@ -21,7 +21,7 @@ struct Work {
 // Work that shares a setting.
 struct Stage {
   std::string label;  // empty: the certified setting itself
-  Variation variation;
+  runtime::RuntimeOptions runtime;
   std::vector<Work> work;
 };
 
@@ -47,8 +47,8 @@ Work ExactWork(const char* name, ExactRows rows, Exactness exactness) {
 class Planner {
  public:
   Planner(const Settings& settings, const runtime::RuntimeInfo& info)
-      : settings_(settings), info_(info), base_(settings.variation) {
-    // What the subject made of zeros, so that variations differ in one thing only.
+      : settings_(settings), info_(info), base_(settings.runtime) {
+    // What the runtime made of zeros, so that variations differ in one thing only.
     base_.context = info.context;
     base_.lanes = info.lanes;
     base_.chunk = info.chunk;
@@ -70,11 +70,11 @@ class Planner {
   bool HasRows() const { return info_.shape.HasKv() || info_.shape.HasWindow(); }
   // Groups that need two lanes.
   void AddShared(std::vector<Work>& work) const;
-  Stage Reduced(std::string label, const Variation& variation) const;
+  Stage Reduced(std::string label, const runtime::RuntimeOptions& runtime) const;
 
   const Settings& settings_;
   const runtime::RuntimeInfo info_;
-  Variation base_;
+  runtime::RuntimeOptions base_;
 };
 
 void Planner::AddShared(std::vector<Work>& work) const {
@@ -114,15 +114,15 @@ Stage Planner::Main() const {
 
 Stage Planner::TwoLanes() const {
   Stage stage{"2 lanes", base_, {}};
-  stage.variation.lanes = 2;
+  stage.runtime.lanes = 2;
   AddShared(stage.work);
   for (const Exactness exactness : settings_.exactness)
     stage.work.push_back(TierWork(Tier::kHot, Scenario::kUnrelatedBetween, exactness));
   return stage;
 }
 
-Stage Planner::Reduced(std::string label, const Variation& variation) const {
-  Stage stage{std::move(label), variation, {}};
+Stage Planner::Reduced(std::string label, const runtime::RuntimeOptions& runtime) const {
+  Stage stage{std::move(label), runtime, {}};
   stage.work.push_back({"state round trips", RoundTripRows});
   for (const Exactness exactness : settings_.exactness) {
     for (const Scenario scenario : {Scenario::kAppend, Scenario::kExactRepeat})
@@ -138,22 +138,22 @@ std::vector<Stage> Planner::Variations() const {
   for (const char* type : {"f16", "q8_0", "q4_0"}) {
     if (!HasRows()) break;
     if (base_.type_k == type && base_.type_v == type) continue;
-    Variation variation = base_;
-    variation.type_k = variation.type_v = type;
-    stages.push_back(Reduced(fmt::format("KV {}", type), variation));
+    runtime::RuntimeOptions types = base_;
+    types.type_k = types.type_v = type;
+    stages.push_back(Reduced(fmt::format("KV {}", type), types));
   }
-  Variation attention = base_;
+  runtime::RuntimeOptions attention = base_;
   attention.flash_attention = !base_.flash_attention;
   if (HasRows()) {
     stages.push_back(Reduced(
         fmt::format("flash attention {}", attention.flash_attention ? "on" : "off"), attention));
   }
   constexpr std::uint32_t kSmallestChunk = 32;
-  Variation chunk = base_;
+  runtime::RuntimeOptions chunk = base_;
   chunk.chunk = base_.chunk / 2 >= kSmallestChunk ? base_.chunk / 2 : base_.chunk * 2;
   stages.push_back(Reduced(fmt::format("chunk {}", chunk.chunk), chunk));
   if (info_.shape.HasWindow() || base_.swa_full) {
-    Variation window = base_;
+    runtime::RuntimeOptions window = base_;
     window.swa_full = !base_.swa_full;
     stages.push_back(Reduced(fmt::format("swa_full {}", window.swa_full ? "on" : "off"), window));
   }
@@ -194,7 +194,7 @@ void Certifier::RunStage(const Stage& stage, Arena& arena) {
 }
 
 void Certifier::RunVariation(const Stage& stage) {
-  Result<std::unique_ptr<Arena>> arena = Arena::Make(subject_, stage.variation, Options());
+  Result<std::unique_ptr<Arena>> arena = Arena::Make(subject_, stage.runtime, Options());
   if (arena) return RunStage(stage, **arena);
   Row row = NewRow("variation", "", "all", Promise::kBoth);
   row.variation = stage.label;
@@ -203,7 +203,7 @@ void Certifier::RunVariation(const Stage& stage) {
 }
 
 Result<Certificate> Certifier::Run() {
-  SKIPPY_TRY(std::unique_ptr<Arena> arena, Arena::Make(subject_, settings_.variation, Options()));
+  SKIPPY_TRY(std::unique_ptr<Arena> arena, Arena::Make(subject_, settings_.runtime, Options()));
   certificate_ = BeginCertificate(arena->info(), Mode::kFull, settings_.seed);
   if (certificate_.policy == PayloadPolicy::kOff)
     return Concluded(std::move(certificate_), settings_.exactness);
@@ -214,7 +214,7 @@ Result<Certificate> Certifier::Run() {
   if (settings_.economics) {
     Say("economics");
     SKIPPY_TRY(certificate_.economics,
-               MeasureEconomics(*arena, settings_.variation, settings_.costs));
+               MeasureEconomics(*arena, settings_.runtime, settings_.costs));
     ++done_;
   }
   arena.reset();

@@ -27,7 +27,7 @@ namespace skippy::certify {
 using Progress = std::function<void(std::size_t done, std::size_t total, std::string_view next)>;
 
 struct Settings {
-  Variation variation;  // what is certified
+  runtime::RuntimeOptions runtime;  // what is certified
   std::vector<Exactness> exactness = {Exactness::kBit, Exactness::kToken};
   std::uint64_t seed = 1;        // of texts
   std::uint32_t continued = 64;  // tokens of the long continuations

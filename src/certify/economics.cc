@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "certify/port_run.h"
+#include "certify/saved_state.h"
 
 namespace skippy::certify {
 namespace {
@@ -44,7 +45,7 @@ Result<double> RestoreMs(const Clock& clock, runtime::Runtime& port, const Saved
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
     const Tick start = clock.Now();
-    SKIPPY_RETURN_IF_ERROR(Restore(port, SeqId{0}, saved, tokens));
+    SKIPPY_RETURN_IF_ERROR(RestoreInto(port, SeqId{0}, saved, tokens, saved.end));
     const double ms = MsSince(clock, start);
     best = i == 0 ? ms : std::min(best, ms);
   }
@@ -92,7 +93,7 @@ std::uint64_t StateBytes(const MemoryShape& shape, Pos tokens) {
   return tokens * shape.kv_row_bytes + window_rows * shape.window_row_bytes + shape.snapshot_bytes;
 }
 
-Result<Economics> MeasureEconomics(Arena& arena, const Variation& variation,
+Result<Economics> MeasureEconomics(Arena& arena, const runtime::RuntimeOptions& runtime,
                                    const EconomicsOptions& options) {
   const MemoryShape& shape = arena.shape();
   Economics result;
@@ -101,7 +102,7 @@ Result<Economics> MeasureEconomics(Arena& arena, const Variation& variation,
   result.window_tokens = shape.window_tokens;
   result.snapshot_bytes = shape.snapshot_bytes;
   result.logits_bytes = shape.logits_bytes;
-  result.expanded_bytes_per_token = arena.subject().ExpandedRowBytes(variation);
+  result.expanded_bytes_per_token = arena.subject().ExpandedRowBytes(runtime);
 
   runtime::Runtime& port = arena.Tested();
   const Clock& clock = arena.clock();

@@ -43,8 +43,8 @@ struct EconomicsOptions {
   std::vector<Pos> lengths = {128, 1024, 4096, 16384};
   double max_seconds = 90;  // for computing; longer lengths are derived
 };
-// `variation`: the arena's, for the subject's figures.
-Result<Economics> MeasureEconomics(Arena& arena, const Variation& variation,
+// `runtime`: what the arena was made with, for the subject's figures.
+Result<Economics> MeasureEconomics(Arena& arena, const runtime::RuntimeOptions& runtime,
                                    const EconomicsOptions& options);
 
 // Bytes of a restorable boundary at `tokens`.

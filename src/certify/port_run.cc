@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "certify/sampler.h"
+#include "certify/saved_state.h"
 
 namespace skippy::certify {
 
@@ -62,55 +63,6 @@ Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane)
   hasher.Update(saved.window);
   hasher.Update(saved.snapshot);
   return std::optional<Digest>(hasher.Finish());
-}
-
-std::size_t SavedState::bytes() const {
-  std::size_t sum = window.size() + snapshot.size();
-  for (const auto& page_bytes : kv) sum += page_bytes.size();
-  return sum;
-}
-
-Result<SavedState> Save(runtime::Runtime& runtime, SeqId lane, Pos page) {
-  const MemoryShape& shape = runtime.info().shape;
-  SavedState saved;
-  saved.end = runtime.End(lane);
-  saved.page = page;
-  for (Pos at = 0; shape.HasKv() && at < saved.end; at += page) {
-    const PosRange rows{at, std::min(saved.end, at + page)};
-    auto& block = saved.kv.emplace_back(rows.size() * shape.kv_row_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kKv, rows, block));
-  }
-  if (shape.HasWindow()) {
-    saved.window_from = shape.WindowBegin(saved.end);
-    const PosRange rows{saved.window_from, saved.end};
-    saved.window.resize(rows.size() * shape.window_row_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kWindow, rows, saved.window));
-  }
-  if (shape.HasSnapshot()) {
-    saved.snapshot.resize(shape.snapshot_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportSnapshot(lane, saved.snapshot));
-  }
-  return saved;
-}
-
-Status Restore(runtime::Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens) {
-  std::vector<RowSlice> kv;
-  for (std::size_t i = 0; i < saved.kv.size(); ++i) {
-    const Pos begin = static_cast<Pos>(i) * saved.page;
-    const Pos rows = std::min(saved.end - begin, saved.page);
-    kv.push_back({saved.kv[i], rows, 0, {begin, begin + rows}});
-  }
-  std::vector<RowSlice> window;
-  if (!saved.window.empty()) {
-    window.push_back(
-        {saved.window, saved.end - saved.window_from, 0, {saved.window_from, saved.end}});
-  }
-  return runtime.Import({.lane = lane,
-                         .end = saved.end,
-                         .tokens = tokens.first(saved.end),
-                         .kv = kv,
-                         .window = window,
-                         .snapshot = saved.snapshot});
 }
 
 }  // namespace skippy::certify

@@ -31,18 +31,4 @@ Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt, s
 // an empty lane. Cost: an export of the state.
 Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane);
 
-// A lane's state at its end, in pages as the cache keeps it.
-struct SavedState {
-  Pos end = 0;
-  Pos page = 0;
-  Pos window_from = 0;
-  std::vector<std::vector<std::byte>> kv;
-  std::vector<std::byte> window;  // rows [window_from, end)
-  std::vector<std::byte> snapshot;
-  std::size_t bytes() const;
-};
-Result<SavedState> Save(runtime::Runtime& runtime, SeqId lane, Pos page);
-// Into `lane`, whatever it holds. tokens: those of [0, saved.end).
-Status Restore(runtime::Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens);
-
 }  // namespace skippy::certify

@@ -18,7 +18,7 @@ constexpr const char* kGroup = "self-test";
 class BorrowedSubject final : public Subject {
  public:
   explicit BorrowedSubject(const TextSource& text) : text_(text) {}
-  Result<std::unique_ptr<runtime::Runtime>> NewRuntime(const Variation&) override {
+  Result<std::unique_ptr<runtime::Runtime>> NewRuntime(const runtime::RuntimeOptions&) override {
     return Err(ErrorCode::kUnsupported, "the self-test works on the runtime at hand");
   }
   std::vector<Token> Text(std::size_t count, std::uint64_t seed) override {

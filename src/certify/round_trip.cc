@@ -5,6 +5,7 @@
 
 #include "certify/evidence.h"
 #include "certify/port_run.h"
+#include "certify/saved_state.h"
 #include "runtime/full_state.h"
 
 namespace skippy::certify {
@@ -51,7 +52,7 @@ Result<Trip> MakeTrip(Arena& arena, const std::vector<Token>& text, Pos decoded_
   trip.held_from = port.WindowHeldFrom(lane);
   SKIPPY_TRY(trip.before, Save(port, lane, arena.options().page_tokens));
   const SeqId other = OtherLane(arena);
-  SKIPPY_RETURN_IF_ERROR(Restore(port, other, trip.before, text));
+  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, other, trip.before, text, trip.before.end));
   SKIPPY_TRY(trip.after, Save(port, other, arena.options().page_tokens));
   return trip;
 }
@@ -107,7 +108,7 @@ Status ComponentsAreAll(Arena& arena, runtime::FullStateAccess& access, Row& row
   SKIPPY_TRY(const std::vector<std::byte> before, access.ExportFullState(lane));
   SKIPPY_TRY(const SavedState saved, Save(port, lane, arena.options().page_tokens));
   port.Clear(lane);
-  SKIPPY_RETURN_IF_ERROR(Restore(port, lane, saved, text));
+  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, lane, saved, text, saved.end));
   SKIPPY_TRY(const std::vector<std::byte> after, access.ExportFullState(lane));
   row.prompt_tokens = row.cached_tokens = static_cast<std::uint32_t>(text.size());
   JudgeBytes(row, before, after);

@@ -3,6 +3,7 @@
 
 #include "certify/evidence.h"
 #include "certify/port_run.h"
+#include "certify/saved_state.h"
 #include "certify/session.h"
 #include "certify/story.h"
 
@@ -32,7 +33,7 @@ Status StepUponRestored(Arena& arena, const std::vector<Token>& text, Pos decode
   SKIPPY_TRY(uninterrupted.logits.emplace_back(), DecodeOne(port, lane, next));
   Answer restored;
   restored.tokens = {next};
-  SKIPPY_RETURN_IF_ERROR(Restore(port, other, saved, text));
+  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, other, saved, text, saved.end));
   SKIPPY_TRY(restored.logits.emplace_back(), DecodeOne(port, other, next));
   row.prompt_tokens = static_cast<std::uint32_t>(text.size()) + 1;
   row.cached_tokens = static_cast<std::uint32_t>(text.size());

@@ -6,25 +6,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "runtime/runtime.h"
+#include "runtime/runtime_options.h"
 #include "skippy/result.h"
 #include "skippy/types.h"
 
 namespace skippy::certify {
-
-// The settings of a runtime that evidence varies. Zero: the subject's own default.
-struct Variation {
-  std::uint32_t context = 0;  // positions a lane
-  std::uint32_t lanes = 1;
-  std::uint32_t chunk = 0;
-  std::string type_k = "f16";
-  std::string type_v = "f16";
-  bool flash_attention = true;
-  bool swa_full = false;
-};
 
 class Subject {
  public:
@@ -32,7 +21,8 @@ class Subject {
 
   // A fresh runtime with empty lanes. An error is a statement about the setting (a cache type that
   // the model cannot have), not a crash; its message goes into the report.
-  virtual Result<std::unique_ptr<runtime::Runtime>> NewRuntime(const Variation& variation) = 0;
+  virtual Result<std::unique_ptr<runtime::Runtime>> NewRuntime(
+      const runtime::RuntimeOptions& options) = 0;
 
   // `count` valid token ids; the same for the same seed, another text for another seed. Texts of
   // one seed are prefixes of each other. Should read like what the model is made for: with noise
@@ -44,7 +34,7 @@ class Subject {
   virtual Result<std::unique_ptr<runtime::Sampler>> MakeSampler(std::uint64_t seed);
 
   // Bytes a token of the same attention rows if latents were kept expanded (MLA); 0: no latents.
-  virtual std::uint64_t ExpandedRowBytes(const Variation&) { return 0; }
+  virtual std::uint64_t ExpandedRowBytes(const runtime::RuntimeOptions&) { return 0; }
 };
 
 }  // namespace skippy::certify

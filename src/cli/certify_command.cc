@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "certify/certificate_store.h"
+#include "certify/certify.h"
 #include "certify/report.h"
 #include "cli/certify_subject.h"
 #include "cli/commands.h"
@@ -44,31 +45,18 @@ class ProgressLine {
   const bool shown_;
 };
 
-certify::Variation VariationOf(const llama::RuntimeOptions& options) {
-  certify::Variation variation;
-  variation.context = options.context;
-  variation.lanes = options.lanes;
-  variation.chunk = options.chunk;
-  variation.type_k = options.type_k;
-  variation.type_v = options.type_v;
-  variation.flash_attention = options.flash_attention;
-  variation.swa_full = options.swa_full;
-  return variation;
-}
-
 Result<Certificate> Try(const CertifyOptions& options) {
   llama::ModelOptions file;
-  file.path = options.model;
-  file.gpu_layers = options.gpu_layers;
+  file.path = options.model.file;
+  file.gpu_layers = options.model.gpu_layers;
   SKIPPY_TRY(const std::unique_ptr<llama::Model> model, llama::Model::Load(file));
-  LlamaSubject subject(*model, options.runtime, options.model);
-  const certify::Variation variation = VariationOf(options.runtime);
+  LlamaSubject subject(*model, options.model.file);
   const ProgressLine line;
   const auto progress = [&line](std::size_t done, std::size_t total, std::string_view next) {
     line(done, total, next);
   };
   if (options.quick) {
-    SKIPPY_TRY(const auto runtime, subject.NewRuntime(variation));
+    SKIPPY_TRY(const auto runtime, subject.NewRuntime(options.model.runtime));
     certify::QuickSettings settings;
     settings.exactness = options.exactness;
     settings.seed = options.seed;
@@ -79,7 +67,7 @@ Result<Certificate> Try(const CertifyOptions& options) {
     return certify::QuickSelfTest(*runtime, text, settings);
   }
   certify::Settings settings;
-  settings.variation = variation;
+  settings.runtime = options.model.runtime;
   settings.exactness = options.exactness;
   settings.seed = options.seed;
   settings.variations = options.variations;
@@ -112,7 +100,7 @@ int CertifyCommand(std::vector<std::string> arguments) {
   const auto parsed = ParseCertify(std::move(arguments));
   if (!parsed) return Fail(parsed.error());
   if (parsed->help) {
-    std::printf("%s", parsed->help_text.c_str());
+    std::printf("%s", parsed->help->c_str());
     return 0;
   }
   const CertifyOptions& options = parsed->options;

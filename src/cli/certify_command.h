@@ -2,20 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "certify/certify.h"
-#include "llama/llama_runtime.h"
+#include "cli/model_flags.h"
 #include "skippy/prefix_cache.h"
 #include "skippy/result.h"
 
 namespace skippy::cli {
 
 struct CertifyOptions {
-  std::string model;
-  std::int32_t gpu_layers = -1;
-  llama::RuntimeOptions runtime;
+  ModelSetup model;
   std::vector<Exactness> exactness = {Exactness::kBit, Exactness::kToken};
   std::uint64_t seed = 1;
   bool quick = false;
@@ -28,8 +26,7 @@ struct CertifyOptions {
 
 struct ParsedCertify {
   CertifyOptions options;
-  bool help = false;
-  std::string help_text;
+  std::optional<std::string> help;  // --help was asked for: the text
 };
 
 // `arguments`: what follows "certify". kInvalidArgument: unknown flag (with the nearest known one),

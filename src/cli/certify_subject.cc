@@ -68,24 +68,11 @@ std::vector<Token> SentenceSource::operator()(std::size_t count, std::uint64_t s
   return {text.tokens.begin(), text.tokens.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-Result<std::unique_ptr<runtime::Runtime>> LlamaSubject::NewRuntime(
-    const certify::Variation& variation) {
-  llama::RuntimeOptions options = base_;
-  options.context = variation.context;
-  options.lanes = variation.lanes;
-  if (variation.chunk > 0) options.chunk = variation.chunk;
-  options.type_k = variation.type_k;
-  options.type_v = variation.type_v;
-  options.flash_attention = variation.flash_attention;
-  options.swa_full = variation.swa_full;
-  return llama::MakeRuntime(model_, options);
-}
-
-std::uint64_t LlamaSubject::ExpandedRowBytes(const certify::Variation& variation) {
+std::uint64_t LlamaSubject::ExpandedRowBytes(const runtime::RuntimeOptions& options) {
   const auto& catalogue = families::EmbeddedFamilies();
   const auto facts = llama::ReadModelFacts(path_);
-  const auto key = families::ElementBytes(variation.type_k);
-  const auto value = families::ElementBytes(variation.type_v);
+  const auto key = families::ElementBytes(options.type_k);
+  const auto value = families::ElementBytes(options.type_v);
   if (!catalogue || !facts || !key || !value) return 0;
   const families::Match match = families::Identify(*catalogue, *facts);
   if (match.family == nullptr) return 0;

@@ -36,20 +36,21 @@ class SentenceSource {
 
 class LlamaSubject final : public certify::Subject {
  public:
-  // `base`: what a variation does not name (threads).
-  LlamaSubject(const llama::Model& model, const llama::RuntimeOptions& base, std::string path)
-      : model_(model), base_(base), path_(std::move(path)), text_(model) {}
+  // path: the model's file, for its family's figures.
+  LlamaSubject(const llama::Model& model, std::string path)
+      : model_(model), path_(std::move(path)), text_(model) {}
 
   Result<std::unique_ptr<runtime::Runtime>> NewRuntime(
-      const certify::Variation& variation) override;
+      const runtime::RuntimeOptions& options) override {
+    return llama::MakeRuntime(model_, options);
+  }
   std::vector<Token> Text(std::size_t count, std::uint64_t seed) override {
     return text_(count, seed);
   }
-  std::uint64_t ExpandedRowBytes(const certify::Variation& variation) override;
+  std::uint64_t ExpandedRowBytes(const runtime::RuntimeOptions& options) override;
 
  private:
   const llama::Model& model_;
-  const llama::RuntimeOptions base_;
   const std::string path_;
   SentenceSource text_;
 };

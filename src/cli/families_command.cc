@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -15,6 +14,8 @@
 
 #include "api/request_fields.h"
 #include "cli/commands.h"
+#include "cli/flag_parser.h"
+#include "cli/model_flags.h"
 #include "families/identify.h"
 #include "llama/llama_runtime.h"
 #include "llama/model.h"
@@ -317,21 +318,17 @@ int FamiliesCommand(std::vector<std::string> arguments) {
       "state should take and what it takes when loaded. Exit code 1: they differ.",
       "skippy families");
   Options options;
-  app.add_option("--model,-m", options.model, "a GGUF file (of a split model the first part)");
+  app.add_option("--model", options.model, "a GGUF file (of a split model the first part)");
   app.add_option("--cache-type-k", options.type_k, "type of the key cache, default f16");
   app.add_option("--cache-type-v", options.type_v, "type of the value cache, default f16");
   app.add_flag("--json", options.json, "machine-readable");
   bool no_measure = false;
   app.add_flag("--no-measure", no_measure, "read the header only, do not load the model");
-  std::reverse(arguments.begin(), arguments.end());
-  try {
-    app.parse(arguments);
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", app.help().c_str());
+  const auto help = ParseFlags(app, std::move(arguments), {ModelSpellings(), {}});
+  if (!help) return Fail(help.error());
+  if (*help) {
+    std::printf("%s", (*help)->c_str());
     return 0;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "skippy families: %s\n", error.what());
-    return 2;
   }
   options.measure = !no_measure;
   int code = 2;

@@ -94,20 +94,6 @@ common_params_sampling SamplingDefaults(const ServeOptions& options) {
   return sampling;
 }
 
-llama::RuntimeOptions RuntimeOptionsOf(const ServeOptions& options) {
-  llama::RuntimeOptions runtime;
-  runtime.context = options.context;
-  runtime.lanes = options.lanes;
-  if (options.chunk > 0) runtime.chunk = options.chunk;
-  runtime.threads = options.threads;
-  runtime.threads_batch = options.threads_batch;
-  runtime.flash_attention = options.flash_attention;
-  runtime.swa_full = options.swa_full;
-  runtime.type_k = options.type_k;
-  runtime.type_v = options.type_v;
-  return runtime;
-}
-
 CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeInfo& info,
                             bool caching) {
   CacheOptions cache;
@@ -133,7 +119,7 @@ Result<std::map<std::string, std::string>> TemplateVariables(const ServeOptions&
 
 api::ServerSettings SettingsOf(const ServeOptions& options) {
   api::ServerSettings settings;
-  settings.model_path = options.model;
+  settings.model_path = options.model.file;
   settings.aliases.insert(options.aliases.begin(), options.aliases.end());
   settings.tags.insert(options.tags.begin(), options.tags.end());
   settings.metrics = options.metrics;
@@ -180,7 +166,7 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
   const runtime::RuntimeInfo& info = state.info;
   const std::uint64_t row = info.shape.kv_row_bytes + info.shape.window_row_bytes;
   Say(fmt::format("skippy: serving {}", state.model_name));
-  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model,
+  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model.file,
                   state.model.architecture(), info.vocab, state.model.content_digest().ShortHex()));
   Say(fmt::format("  family    {}", state.settings.family));
   Say(fmt::format(
@@ -230,12 +216,12 @@ struct Loaded {
 
 Status Load(const ServeOptions& options, Loaded& loaded) {
   llama::ModelOptions model;
-  model.path = options.model;
-  model.gpu_layers = options.gpu_layers;
+  model.path = options.model.file;
+  model.gpu_layers = options.model.gpu_layers;
   model.use_mmap = options.mmap;
   model.adapters = options.adapters;
   SKIPPY_TRY(loaded.model, llama::Model::Load(model));
-  SKIPPY_TRY(loaded.runtime, llama::MakeRuntime(*loaded.model, RuntimeOptionsOf(options)));
+  SKIPPY_TRY(loaded.runtime, llama::MakeRuntime(*loaded.model, options.model.runtime));
   const runtime::RuntimeInfo& info = loaded.runtime->info();
 
   bool caching = options.cache && info.policy != PayloadPolicy::kOff;
@@ -262,7 +248,7 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
       std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
   api::ServerSettings settings = SettingsOf(options);
-  settings.family = FamilyLine(options.model, info);
+  settings.family = FamilyLine(options.model.file, info);
   settings.proof = proof.words;
   if (!proof.exact) settings.cache_off_reason = proof.words;
   SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));
@@ -278,7 +264,7 @@ int Serve(std::vector<std::string> arguments) {
   const auto parsed = ParseServe(std::move(arguments));
   if (!parsed) return Fail(parsed.error());
   if (parsed->help) {
-    std::printf("%s", parsed->help_text.c_str());
+    std::printf("%s", parsed->help->c_str());
     return 0;
   }
   const ServeOptions& options = parsed->options;

@@ -9,29 +9,24 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <thread>
 
-#include "cli/flag_suggest.h"
+#include "cli/flag_parser.h"
 
 namespace skippy::cli {
 namespace {
 
-// llama-server's short spellings have several letters, which the library takes for bundles of
-// one-letter flags.
-const std::map<std::string, std::string>& ShortForms() {
-  static const std::map<std::string, std::string> kForms{
-      {"-m", "--model"},          {"-a", "--alias"},
-      {"-v", "--verbose"},        {"-c", "--ctx-size"},
-      {"-np", "--parallel"},      {"-ngl", "--n-gpu-layers"},
-      {"-t", "--threads"},        {"-tb", "--threads-batch"},
-      {"-b", "--batch-size"},     {"-ub", "--ubatch-size"},
-      {"-fa", "--flash-attn"},    {"-ctk", "--cache-type-k"},
-      {"-ctv", "--cache-type-v"}, {"-cram", "--cache-ram"},
-      {"-n", "--n-predict"},      {"-s", "--seed"},
-      {"-to", "--timeout"},       {"-cb", "--cont-batching"},
-      {"-h", "--help"},           {"-no-kvu", "--no-kv-unified"},
-  };
-  return kForms;
+const std::map<std::string, std::string>& Spellings() {
+  static const std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> spellings{
+        {"-a", "--alias"},          {"-v", "--verbose"},
+        {"-cram", "--cache-ram"},   {"-n", "--n-predict"},
+        {"-s", "--seed"},           {"-to", "--timeout"},
+        {"-cb", "--cont-batching"}, {"-no-kvu", "--no-kv-unified"},
+    };
+    spellings.insert(ModelSpellings().begin(), ModelSpellings().end());
+    return spellings;
+  }();
+  return all;
 }
 
 // Flags of llama-server that would make answers inexact, or that this server has no counterpart
@@ -102,10 +97,8 @@ constexpr Range kSampling[] = {
 
 // What the parser fills and Resolve turns into options.
 struct Raw {
-  std::int64_t context = 0, lanes = 1, threads = 0, threads_batch = 0, batch = 0, ubatch = 0;
+  ModelFlags model;
   std::int64_t cache_ram = -1;
-  std::string gpu_layers = "auto";
-  std::string flash_attention = "auto";
   std::string exactness = "token";
   std::string template_file, key_file, host = "127.0.0.1";
   std::vector<std::string> keys, lora, lora_scaled, aliases, tags;
@@ -133,13 +126,10 @@ std::vector<std::string> SplitOn(const std::string& text, char separator) {
 }
 
 void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
-  app.add_option("--model", options.model, "GGUF file to serve")->group("Model");
+  raw.model.AddTo(app, options.model, "the GGUF file to serve");
   app.add_option("--alias", raw.aliases, "name(s) of the model shown to clients; comma-separated")
       ->group("Model");
   app.add_option("--tags", raw.tags, "tags told in the list of models; comma-separated")
-      ->group("Model");
-  app.add_option("--n-gpu-layers,--gpu-layers", raw.gpu_layers,
-                 "layers on the GPU: a number, auto or all")
       ->group("Model");
   app.add_option("--lora", raw.lora, "LoRA adapter file(s), scale 1; comma-separated or repeated")
       ->group("Model");
@@ -150,48 +140,6 @@ void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
       ->group("Model");
   app.add_flag("--no-mmap", raw.no_mmap, "read the file instead of mapping it")->group("Model");
   app.add_flag("--mmap", raw.ignored, "map the file (the default)")->group("Model");
-}
-
-void AddRuntimeFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
-  const char* group = "Runtime";
-  app.add_option("--ctx-size", raw.context,
-                 "context of EACH LANE in tokens (llama-server's -c is the sum of all slots); 0: "
-                 "the model's "
-                 "training length, at most 8192")
-      ->check(CLI::Range(0L, 16777216L))
-      ->group(group);
-  app.add_option("--lanes,--parallel", raw.lanes,
-                 "requests served at once, each in a lane of its own")
-      ->check(CLI::Range(1L, 256L))
-      ->group(group);
-  app.add_option("--ubatch-size", raw.ubatch,
-                 "most tokens of one prefill call; prefixes are stored on its grid")
-      ->check(CLI::Range(1L, 65536L))
-      ->group(group);
-  app.add_option("--batch-size", raw.batch, "upper bound of --ubatch-size, as in llama-server")
-      ->check(CLI::Range(1L, 65536L))
-      ->group(group);
-  app.add_option("--threads", raw.threads, "compute threads; -1 or 0: number of cores")
-      ->check(CLI::Range(-1L, 1024L))
-      ->group(group);
-  app.add_option("--threads-batch", raw.threads_batch,
-                 "compute threads of prefill; -1 or 0: as --threads")
-      ->check(CLI::Range(-1L, 1024L))
-      ->group(group);
-  app.add_option("--flash-attn", raw.flash_attention, "on, off or auto")
-      ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))
-      ->group(group);
-  const auto types =
-      CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"});
-  app.add_option("--cache-type-k", options.type_k, "type of cached keys")
-      ->check(types)
-      ->group(group);
-  app.add_option("--cache-type-v", options.type_v, "type of cached values")
-      ->check(types)
-      ->group(group);
-  app.add_flag("--swa-full", options.swa_full,
-               "keep whole sliding-window caches: rewind to any token")
-      ->group(group);
   for (const char* flag :
        {"--cont-batching", "--no-kv-unified", "--no-context-shift", "--cache-prompt", "--warmup",
         "--no-warmup", "--no-webui", "--no-ui", "--no-perf"}) {
@@ -220,9 +168,10 @@ void AddCacheFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_option("--certificate", options.certificate,
                  "a file that `skippy certify` wrote for this model and these settings")
       ->group(group);
-  app.add_flag("--idle-prefill", options.idle_prefill,
-               "after a chat's answer, evaluate the finished turn as the next request will send it, "
-               "while nothing else is to do")
+  app.add_flag(
+         "--idle-prefill", options.idle_prefill,
+         "after a chat's answer, evaluate the finished turn as the next request will send it, "
+         "while nothing else is to do")
       ->group(group);
   app.add_option("--max-queue", options.max_queue, "requests that may wait; more get 429")
       ->check(CLI::Range(1L, 100000L))
@@ -387,15 +336,6 @@ Status ResolveAdapters(const Raw& raw, ServeOptions& options) {
 }
 
 Status Resolve(const Raw& raw, ServeOptions& options) {
-  options.context = static_cast<std::uint32_t>(raw.context);
-  options.lanes = static_cast<std::uint32_t>(raw.lanes);
-  options.threads = static_cast<std::uint32_t>(std::max<std::int64_t>(0, raw.threads));
-  options.threads_batch = static_cast<std::uint32_t>(std::max<std::int64_t>(0, raw.threads_batch));
-  options.chunk = static_cast<std::uint32_t>(raw.ubatch);
-  if (raw.batch > 0 && (options.chunk == 0 || raw.batch < raw.ubatch)) {
-    options.chunk = raw.ubatch == 0 && raw.batch > 512 ? 0 : static_cast<std::uint32_t>(raw.batch);
-  }
-  options.flash_attention = raw.flash_attention != "off" && raw.flash_attention != "0";
   options.bit_exact = raw.exactness == "bit";
   options.cache = !raw.no_cache;
   options.self_test = !raw.no_self_test;
@@ -404,18 +344,6 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
   options.slots = !raw.no_slots;
   options.jinja = !raw.no_jinja;
   options.mmap = !raw.no_mmap;
-  if (raw.gpu_layers == "auto" || raw.gpu_layers == "all") {
-    options.gpu_layers = -1;
-  } else {
-    const bool digits = !raw.gpu_layers.empty() && raw.gpu_layers.size() < 7 &&
-                        raw.gpu_layers.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits && raw.gpu_layers != "-1") {
-      return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("--n-gpu-layers: '{}' is not a number from 0 to 999999, auto or all",
-                             raw.gpu_layers));
-    }
-    options.gpu_layers = std::stoi(raw.gpu_layers);
-  }
   for (const auto& [flag, value] : raw.sampling) options.sampling.set.emplace_back(flag, value);
   if (!raw.template_file.empty()) {
     SKIPPY_TRY(options.chat_template, ReadFile("--chat-template-file", raw.template_file));
@@ -427,54 +355,20 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
   }
   SKIPPY_RETURN_IF_ERROR(ResolveKeys(raw, options));
   SKIPPY_RETURN_IF_ERROR(ResolveAdapters(raw, options));
-  if (options.model.empty()) {
-    return Err(ErrorCode::kInvalidArgument, "--model is required: the GGUF file to serve");
-  }
-  return {};
-}
-
-Status CheckUnknown(const CLI::App& app) {
-  const std::vector<std::string> extras = app.remaining();
-  if (extras.empty()) return {};
-  const std::string& unknown = extras.front();
-  if (unknown.empty() || unknown.front() != '-') {
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is not a flag; the model is given with --model FILE", unknown));
-  }
-  std::string name = unknown.substr(0, unknown.find('='));
-  if (const auto it = Refused().find(name); it != Refused().end()) {
-    return Err(ErrorCode::kInvalidArgument,
-               fmt::format("{} is not supported: {}", name, it->second));
-  }
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& flag : option->get_lnames()) known.push_back("--" + flag);
-  }
-  for (const auto& [flag, long_form] : ShortForms()) known.push_back(flag);
-  const auto nearest = NearestFlag(name, known);
-  return Err(ErrorCode::kInvalidArgument,
-             nearest ? fmt::format("unknown flag {}; did you mean {}?", name, *nearest)
-                     : fmt::format("unknown flag {}; see skippy serve --help", name));
+  return raw.model.Resolve(options.model);
 }
 
 }  // namespace
 
 Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
-  for (std::string& argument : arguments) {
-    const auto it = ShortForms().find(argument);
-    if (it != ShortForms().end()) argument = it->second;
-  }
   ParsedServe parsed;
   Raw raw;
   CLI::App app(
       "Serves a GGUF model over an OpenAI-compatible HTTP API with an exact prefix cache.\n"
       "llama-server's short spellings (-m -c -np -ngl -t -tb -b -ub -fa -ctk -ctv -n -s) work too.",
       "skippy serve");
-  app.allow_extras();
-  app.set_help_flag("--help", "this text");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddModelFlags(app, parsed.options, raw);
-  AddRuntimeFlags(app, parsed.options, raw);
   AddCacheFlags(app, parsed.options, raw);
   AddServerFlags(app, parsed.options, raw);
   AddChatFlags(app, parsed.options, raw);
@@ -482,17 +376,8 @@ Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
   for (const char* many : {"--lora", "--lora-scaled", "--api-key", "--alias", "--tags"}) {
     app.get_option(many)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
-  std::reverse(arguments.begin(), arguments.end());  // the library pops from the back
-  try {
-    app.parse(arguments);
-  } catch (const CLI::CallForHelp&) {
-    parsed.help = true;
-    parsed.help_text = app.help();
-    return parsed;
-  } catch (const CLI::ParseError& error) {
-    return Err(ErrorCode::kInvalidArgument, error.what());
-  }
-  SKIPPY_RETURN_IF_ERROR(CheckUnknown(app));
+  SKIPPY_TRY(parsed.help, ParseFlags(app, std::move(arguments), {Spellings(), Refused()}));
+  if (parsed.help) return parsed;
   SKIPPY_RETURN_IF_ERROR(Resolve(raw, parsed.options));
   return parsed;
 }

@@ -2,35 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/model_flags.h"
 #include "skippy/result.h"
 
 namespace skippy::cli {
 
 struct ServeOptions {
   // model
-  std::string model;
+  ModelSetup model;
   std::vector<std::string> aliases;
   std::vector<std::string> tags;
-  bool verbose = false;          // llama.cpp's own log on standard error, "__verbose" in answers
-  std::int32_t gpu_layers = -1;  // -1: all that fit
+  bool verbose = false;  // llama.cpp's own log on standard error, "__verbose" in answers
   bool mmap = true;
   std::vector<std::pair<std::string, float>> adapters;
   bool adapters_off_at_start = false;
-
-  // runtime
-  std::uint32_t context = 0;  // positions a lane; 0: the model's training length, at most 8192
-  std::uint32_t lanes = 1;
-  std::uint32_t chunk = 0;  // 0: the runtime's default
-  std::uint32_t threads = 0;
-  std::uint32_t threads_batch = 0;
-  bool flash_attention = true;
-  bool swa_full = false;
-  std::string type_k = "f16";
-  std::string type_v = "f16";
 
   // cache
   bool cache = true;
@@ -74,8 +64,7 @@ struct ServeOptions {
 
 struct ParsedServe {
   ServeOptions options;
-  bool help = false;
-  std::string help_text;
+  std::optional<std::string> help;  // --help was asked for: the text
 };
 
 // `arguments`: what follows "serve". kInvalidArgument: unknown flag (with the nearest known one), a

@@ -22,14 +22,14 @@ TEST(ServeOptions, LlamaServersSpellingsMeanTheSame) {
   const ServeOptions options = Parse({"-c",   "2048", "-np", "4",   "-ngl", "99", "-t",     "3",
                                       "-tb",  "5",    "-ub", "128", "-fa",  "on", "-ctk",   "q8_0",
                                       "-ctv", "q8_0", "-n",  "50",  "-s",   "7",  "--temp", "0.5"});
-  EXPECT_EQ(options.model, "m.gguf");
-  EXPECT_EQ(options.context, 2048U);
-  EXPECT_EQ(options.lanes, 4U);
-  EXPECT_EQ(options.gpu_layers, 99);
-  EXPECT_EQ(options.threads, 3U);
-  EXPECT_EQ(options.threads_batch, 5U);
-  EXPECT_EQ(options.chunk, 128U);
-  EXPECT_EQ(options.type_k, "q8_0");
+  EXPECT_EQ(options.model.file, "m.gguf");
+  EXPECT_EQ(options.model.runtime.context, 2048U);
+  EXPECT_EQ(options.model.runtime.lanes, 4U);
+  EXPECT_EQ(options.model.gpu_layers, 99);
+  EXPECT_EQ(options.model.runtime.threads, 3U);
+  EXPECT_EQ(options.model.runtime.threads_batch, 5U);
+  EXPECT_EQ(options.model.runtime.chunk, 128U);
+  EXPECT_EQ(options.model.runtime.type_k, "q8_0");
   EXPECT_EQ(options.sampling.n_predict, 50);
   EXPECT_EQ(options.sampling.seed, 7);
   ASSERT_EQ(options.sampling.set.size(), 1U);
@@ -102,8 +102,8 @@ TEST(ServeOptions, LastOfARepeatedFlagWins) {
 TEST(ServeOptions, HelpTellsTheFlags) {
   const auto parsed = ParseServe({"-h"});
   ASSERT_TRUE(parsed);
-  EXPECT_TRUE(parsed->help);
-  EXPECT_NE(parsed->help_text.find("--ctx-size"), std::string::npos);
+  ASSERT_TRUE(parsed->help);
+  EXPECT_NE(parsed->help->find("--ctx-size"), std::string::npos);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@
 namespace skippy::llama {
 namespace {
 
-constexpr std::uint32_t kMaxLanes = 64;
 constexpr std::uint32_t kDefaultContext = 8192;
+constexpr std::uint32_t kDefaultChunk = 256;
 constexpr std::uint32_t kCellPadding = 256;  // llama.cpp rounds a lane's cells up to this
 // Layout of exported rows and snapshots: bump it when CellCache or RecurrentState change theirs.
 constexpr std::uint32_t kStateVersion = 1;
@@ -126,19 +126,19 @@ std::uint64_t HostAvailable() {
 
 // Most tokens of a batch. A multiple of the lanes: llama.cpp reserves its graph for equal shares of
 // all sequences, and asserts on some families (kimi-linear) when the shares do not come out even.
-std::uint32_t BatchTokens(const RuntimeOptions& options) {
+std::uint32_t BatchTokens(const runtime::RuntimeOptions& options) {
   return static_cast<std::uint32_t>(Padded(options.chunk, options.lanes));
 }
 
 // Cells of one lane in a sliding-window layer (llama_kv_cache_iswa's own rule).
-std::uint64_t WindowCells(const llama_hparams& hparams, const RuntimeOptions& options,
+std::uint64_t WindowCells(const llama_hparams& hparams, const runtime::RuntimeOptions& options,
                           std::uint64_t cells) {
   if (options.swa_full) return cells;
   return Padded(std::min<std::uint64_t>(cells, std::uint64_t{hparams.n_swa} + BatchTokens(options)),
                 kCellPadding);
 }
 
-std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& options,
+std::uint64_t ComputeBytes(const llama_hparams& hparams, const runtime::RuntimeOptions& options,
                            std::uint64_t cells, std::uint64_t vocab) {
   std::uint64_t widest = hparams.n_embd;
   for (std::uint32_t layer = 0; layer < hparams.n_layer_all; ++layer)
@@ -152,7 +152,7 @@ std::uint64_t ComputeBytes(const llama_hparams& hparams, const RuntimeOptions& o
          std::uint64_t{options.lanes} * vocab * 4 * 2 + (std::uint64_t{16} << 20);
 }
 
-std::string BuildText(const RuntimeOptions& options) {
+std::string BuildText(const runtime::RuntimeOptions& options) {
   std::string text =
       fmt::format("llama.cpp {} {} {}", llama_commit(), llama_compiler(), llama_build_target());
   text += fmt::format(" | {} | repack=1", llama_print_system_info());
@@ -182,13 +182,14 @@ std::uint32_t LearnedPositions(const Model& model) {
                           : static_cast<std::uint32_t>(table->ne[1]);
 }
 
-Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& options) {
+Result<runtime::RuntimeOptions> ResolveOptions(const Model& model,
+                                               const runtime::RuntimeOptions& options) {
   const llama_model& raw = *model.raw();
   SKIPPY_RETURN_IF_ERROR(CheckModel(raw));
-  RuntimeOptions resolved = options;
-  if (resolved.lanes == 0 || resolved.lanes > kMaxLanes)
+  runtime::RuntimeOptions resolved = options;
+  if (resolved.lanes == 0 || resolved.lanes > runtime::kMaxLanes)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("lanes: {} is not in 1..{}", resolved.lanes, kMaxLanes));
+               fmt::format("lanes: {} is not in 1..{}", resolved.lanes, runtime::kMaxLanes));
   if (resolved.context == 0)
     resolved.context = std::min(std::clamp(raw.hparams.n_ctx_train, kCellPadding, kDefaultContext),
                                 LearnedPositions(model));
@@ -202,8 +203,7 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("context: {} positions for {} lanes is more than {} cells",
                            resolved.context, resolved.lanes, std::uint64_t{1} << 30));
-  if (resolved.chunk == 0)
-    return Err(ErrorCode::kInvalidArgument, "chunk: must be at least 1 token");
+  if (resolved.chunk == 0) resolved.chunk = kDefaultChunk;
   resolved.chunk = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(resolved.chunk, Padded(resolved.context, kCellPadding)));
   if (resolved.threads == 0)
@@ -223,7 +223,7 @@ Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& 
   return resolved;
 }
 
-llama_context_params ContextParams(const RuntimeOptions& resolved) {
+llama_context_params ContextParams(const runtime::RuntimeOptions& resolved) {
   llama_context_params params = llama_context_default_params();
   params.n_ctx =
       static_cast<std::uint32_t>(Padded(resolved.context, kCellPadding)) * resolved.lanes;
@@ -243,7 +243,7 @@ llama_context_params ContextParams(const RuntimeOptions& resolved) {
   return params;
 }
 
-std::uint64_t EstimateContextBytes(const Model& model, const RuntimeOptions& resolved) {
+std::uint64_t EstimateContextBytes(const Model& model, const runtime::RuntimeOptions& resolved) {
   const llama_model& raw = *model.raw();
   const llama_hparams& hparams = raw.hparams;
   const ggml_type type_k = *CacheType(resolved.type_k);
@@ -279,7 +279,8 @@ std::uint64_t AvailableBytes(const Model& model) {
   return device > 0 ? device + HostAvailable() : HostAvailable();
 }
 
-Identity RuntimeIdentity(const Model& model, const RuntimeOptions& resolved, std::uint32_t cells) {
+Identity RuntimeIdentity(const Model& model, const runtime::RuntimeOptions& resolved,
+                         std::uint32_t cells) {
   Identity identity;
   identity.model = model.content_digest();
   identity.tokenizer = model.tokenizer_digest();

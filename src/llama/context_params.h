@@ -19,21 +19,23 @@ struct llama_context_params;
 namespace skippy::llama {
 
 // Resolves zeros to defaults and checks every option against the model.
-Result<RuntimeOptions> ResolveOptions(const Model& model, const RuntimeOptions& options);
+Result<runtime::RuntimeOptions> ResolveOptions(const Model& model,
+                                               const runtime::RuntimeOptions& options);
 
 // Positions that the model has learned embeddings for; llama.cpp asserts beyond them. No limit with
 // rope.
 std::uint32_t LearnedPositions(const Model& model);
 
-llama_context_params ContextParams(const RuntimeOptions& resolved);
+llama_context_params ContextParams(const runtime::RuntimeOptions& resolved);
 
 // An estimate from above, within a few percent for KV caches and coarser for compute buffers.
-std::uint64_t EstimateContextBytes(const Model& model, const RuntimeOptions& resolved);
+std::uint64_t EstimateContextBytes(const Model& model, const runtime::RuntimeOptions& resolved);
 // What this process may still take: free device memory if layers are offloaded, else the smaller of
 // the machine's available memory and the control group's rest. Zero: unknown.
 std::uint64_t AvailableBytes(const Model& model);
 
 // cells: cells a lane as llama.cpp laid them out.
-Identity RuntimeIdentity(const Model& model, const RuntimeOptions& resolved, std::uint32_t cells);
+Identity RuntimeIdentity(const Model& model, const runtime::RuntimeOptions& resolved,
+                         std::uint32_t cells);
 
 }  // namespace skippy::llama

@@ -31,7 +31,7 @@ struct Lane {
 
 class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAccess {
  public:
-  LlamaRuntime(const Model& model, const RuntimeOptions& options, ContextPtr context);
+  LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options, ContextPtr context);
 
   const runtime::RuntimeInfo& info() const override { return info_; }
   Status Decode(std::span<const runtime::DecodeItem> items) override;
@@ -83,7 +83,8 @@ class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAcc
   std::vector<std::int32_t> logits_rows_;  // of each item of the last Decode; -1: not wanted
 };
 
-LlamaRuntime::LlamaRuntime(const Model& model, const RuntimeOptions& options, ContextPtr context)
+LlamaRuntime::LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options,
+                           ContextPtr context)
     : model_(model),
       context_(std::move(context)),
       layout_(InspectMemory(context_.get(), *model.raw())),
@@ -113,8 +114,9 @@ Status LlamaRuntime::CheckLane(SeqId lane) const {
 Status LlamaRuntime::CheckInPlace(SeqId lane) const {
   SKIPPY_RETURN_IF_ERROR(CheckLane(lane));
   if (lanes_[lane.value].elsewhere)
-    return Err(ErrorCode::kUnsupported,
-               fmt::format("the rows of lane {} do not lie where a cold run puts them", lane.value));
+    return Err(
+        ErrorCode::kUnsupported,
+        fmt::format("the rows of lane {} do not lie where a cold run puts them", lane.value));
   return {};
 }
 
@@ -510,8 +512,8 @@ Status LlamaRuntime::UseAdapters(std::span<const std::pair<std::uint32_t, float>
 }  // namespace
 
 Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
-                                                      const RuntimeOptions& options) try {
-  SKIPPY_TRY(const RuntimeOptions resolved, ResolveOptions(model, options));
+                                                      const runtime::RuntimeOptions& options) try {
+  SKIPPY_TRY(const runtime::RuntimeOptions resolved, ResolveOptions(model, options));
   const std::uint64_t needed = EstimateContextBytes(model, resolved);
   const std::uint64_t available = AvailableBytes(model);
   if (available > 0 && needed > available)

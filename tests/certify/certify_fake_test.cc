@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 Settings SmallSettings() {
   Settings settings;
-  settings.variation.lanes = 2;
+  settings.runtime.lanes = 2;
   settings.continued = 12;
   settings.page_tokens = 8;
   settings.costs.lengths = {32, 128, 4096};
@@ -96,7 +96,7 @@ TEST_P(SoundRuntimes, OneLaneIsCertifiedToo) {
   options.shape = GetParam();
   FakeSubject subject(options);
   Settings settings = SmallSettings();
-  settings.variation.lanes = 1;
+  settings.runtime.lanes = 1;
   const Certificate certificate = Tried(subject, settings);
   EXPECT_TRUE(certificate.Certifies(Exactness::kBit)) << certificate.FirstFailure(Exactness::kBit);
   // What needs two lanes was tried on two.

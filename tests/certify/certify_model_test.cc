@@ -11,6 +11,7 @@
 #include "certify/mutations.h"
 #include "certify/port_run.h"
 #include "certify/report.h"
+#include "certify/saved_state.h"
 #include "cli/certify_subject.h"
 #include "llama/model.h"
 #include "runtime/full_state.h"
@@ -41,8 +42,8 @@ const llama::Model* SharedModel(const std::string& family) {
 constexpr std::uint32_t kContext = 1024;
 constexpr std::uint32_t kChunk = 64;
 
-llama::RuntimeOptions OneThread() {
-  llama::RuntimeOptions options;
+runtime::RuntimeOptions OneThread() {
+  runtime::RuntimeOptions options;
   options.context = kContext;
   options.chunk = kChunk;
   options.lanes = 2;
@@ -71,14 +72,14 @@ TensorLayout LayoutOf(const runtime::RuntimeInfo& info) {
 class SpoiltSubject final : public certify::Subject {
  public:
   SpoiltSubject(const llama::Model& model, Mutation mutation)
-      : sound_(model, OneThread(), ""), mutation_(mutation) {}
+      : sound_(model, ""), mutation_(mutation) {}
   Result<std::unique_ptr<runtime::Runtime>> NewRuntime(
-      const certify::Variation& variation) override {
-    auto runtime = sound_.NewRuntime(variation);
+      const runtime::RuntimeOptions& options) override {
+    auto runtime = sound_.NewRuntime(options);
     if (!runtime) return runtime;
     const TensorLayout layout = LayoutOf((*runtime)->info());
     return Mutate(std::move(*runtime), mutation_, layout,
-                  [&] { return std::move(*sound_.NewRuntime(variation)); });
+                  [&] { return std::move(*sound_.NewRuntime(options)); });
   }
   std::vector<Token> Text(std::size_t count, std::uint64_t seed) override {
     return sound_.Text(count, seed);
@@ -93,7 +94,7 @@ Certificate SelfTest(const std::string& family, Mutation mutation) {
   const llama::Model* model = SharedModel(family);
   if (model == nullptr) return {};
   SpoiltSubject subject(*model, mutation);
-  const auto runtime = subject.NewRuntime({.context = kContext, .lanes = 2, .chunk = kChunk});
+  const auto runtime = subject.NewRuntime(OneThread());
   EXPECT_TRUE(runtime) << (runtime ? "" : runtime.error().message);
   certify::QuickSettings settings;
   settings.exactness = {Exactness::kBit, Exactness::kToken};
@@ -124,9 +125,9 @@ INSTANTIATE_TEST_SUITE_P(Families, SoundFamilies,
 TEST(FullCertificationTest, EveryLaneOfEvidenceHoldsForADenseModel) {
   const llama::Model* model = SharedModel("llama");
   ASSERT_NE(model, nullptr);
-  cli::LlamaSubject subject(*model, OneThread(), "");
+  cli::LlamaSubject subject(*model, "");
   certify::Settings settings;
-  settings.variation = {.context = kContext, .lanes = 2, .chunk = kChunk};
+  settings.runtime = OneThread();
   settings.continued = 16;
   settings.variations = false;
   settings.economics = false;
@@ -196,8 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(FullStateTest, AWindowThatLiesElsewhereIsNotReadAsIfItWereInPlace) {
   const llama::Model* model = SharedModel("gemma3");
   ASSERT_NE(model, nullptr);
-  cli::LlamaSubject subject(*model, OneThread(), "");
-  const auto made = subject.NewRuntime({.context = kContext, .lanes = 2, .chunk = kChunk});
+  cli::LlamaSubject subject(*model, "");
+  const auto made = subject.NewRuntime(OneThread());
   ASSERT_TRUE(made) << made.error().message;
   runtime::Runtime& port = **made;
   auto* access = dynamic_cast<runtime::FullStateAccess*>(&port);

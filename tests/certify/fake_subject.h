@@ -44,13 +44,13 @@ class FakeSubject final : public certify::Subject {
       : options_(options), mutation_(mutation) {}
 
   Result<std::unique_ptr<runtime::Runtime>> NewRuntime(
-      const certify::Variation& variation) override {
-    if (variation.type_k == "q4_0")
+      const runtime::RuntimeOptions& asked) override {
+    if (asked.type_k == "q4_0")
       return Err(ErrorCode::kInvalidArgument, "type_k: q4_0 needs other head sizes");
     FakeOptions options = options_;
-    if (variation.context > 0) options.context = variation.context;
-    if (variation.chunk > 0) options.chunk = variation.chunk;
-    options.lanes = variation.lanes;
+    if (asked.context > 0) options.context = asked.context;
+    if (asked.chunk > 0) options.chunk = asked.chunk;
+    options.lanes = asked.lanes;
     const auto shadow = [options, this] {
       FakeOptions other = options;
       // Another rope factor: the same text gives other rows.

@@ -29,6 +29,12 @@ class Checker {
   Problems problems_;
 };
 
+// With the window rows before those that the lane's end needs, so that it can be restored further
+// back, too.
+Result<SavedState> SaveAll(runtime::Runtime& runtime, SeqId lane) {
+  return Save(runtime, lane, kPage, runtime.WindowHeldFrom(lane));
+}
+
 struct ColdRun {
   Logits logits;
   Continuation continuation;
@@ -63,7 +69,7 @@ bool MakeScene(Checker& check, const llama::Model& model, const RunSetup& setup,
   if (!check.That(scene.runtime != nullptr, "no runtime")) return false;
   scene.tokens = RandomPrompt(*scene.runtime, size.length, 7);
   if (!check.Ok(Prefill(*scene.runtime, kFirst, scene.tokens, boundary), "prefill")) return false;
-  auto saved = Save(*scene.runtime, kFirst, kPage);
+  auto saved = SaveAll(*scene.runtime, kFirst);
   if (!check.Ok(saved, "save")) return false;
   scene.saved = std::move(*saved);
   auto cold = Finish(*scene.runtime, kFirst, scene.tokens, size.generated);
@@ -106,9 +112,9 @@ Problems RestoredEqualsCold(const llama::Model& model, const RunSetup& setup,
     // What was restored can be saved again, unchanged.
     if (check.Ok(RestoreInto(runtime, kSecond, scene.saved, scene.tokens, boundary),
                  "import again" + at)) {
-      const auto again = Save(runtime, kSecond, kPage);
+      const auto again = SaveAll(runtime, kSecond);
       if (check.Ok(again, "save again" + at)) {
-        check.That(again->kv_pages == scene.saved.kv_pages, "saved KV pages differ" + at);
+        check.That(again->kv == scene.saved.kv, "saved KV pages differ" + at);
         check.That(again->snapshot == scene.saved.snapshot, "saved snapshots differ" + at);
       }
     }
@@ -125,7 +131,8 @@ Problems PartialPageEqualsCut(const llama::Model& model, const RunSetup& setup,
   if (runtime.info().shape.HasSnapshot()) {
     // Recurrent state exists at the boundary only: any other end must be refused by the caller, and
     // a snapshot of the wrong size by the runtime.
-    auto restore = MakeRestore(runtime, kSecond, scene.saved, scene.tokens, size.boundary);
+    auto restore =
+        MakeRestore(runtime.info().shape, kSecond, scene.saved, scene.tokens, size.boundary);
     restore.request.snapshot = restore.request.snapshot.first(restore.request.snapshot.size() - 1);
     check.That(!runtime.Import(restore.request), "a short snapshot was accepted");
     check.That(runtime.End(kSecond) == 0, "a refused import left rows");
@@ -155,9 +162,9 @@ Problems CopyEqualsOriginal(const llama::Model& model, const RunSetup& setup,
     return check.Take();
   check.That(runtime.End(kThird) == size.boundary, "the copy ends elsewhere");
   // An export at once, before any decode, must see the copied rows.
-  const auto exported = Save(runtime, kThird, kPage);
+  const auto exported = SaveAll(runtime, kThird);
   if (check.Ok(exported, "save the copy")) {
-    check.That(exported->kv_pages == scene.saved.kv_pages, "the copy's KV rows differ");
+    check.That(exported->kv == scene.saved.kv, "the copy's KV rows differ");
     check.That(exported->window == scene.saved.window, "the copy's window rows differ");
     check.That(exported->snapshot == scene.saved.snapshot, "the copy's snapshot differs");
   }
@@ -190,10 +197,10 @@ Problems TruncatedEqualsCold(const llama::Model& model, const RunSetup& setup,
                "truncate answered otherwise than expected" + at);
     check.That(runtime.End(kFirst) == (allowed ? end : from), "end after truncate" + at);
     if (!allowed) {
-      const auto after = Step(runtime, kFirst, Greedy(*before));
+      const auto after = DecodeOne(runtime, kFirst, ArgMax(*before));
       runtime.Clear(kThird);
       (void)Prefill(runtime, kThird, scene.tokens, from);
-      const auto untouched = Step(runtime, kThird, Greedy(*before));
+      const auto untouched = DecodeOne(runtime, kThird, ArgMax(*before));
       check.That(after && untouched && SameBits(*after, *untouched),
                  "a refused truncate changed the lane" + at);
       continue;
@@ -212,7 +219,8 @@ Problems FailedImportLeavesNoTrace(const llama::Model& model, const RunSetup& se
   if (!MakeScene(check, model, setup, size, size.boundary, scene)) return check.Take();
   runtime::Runtime& runtime = *scene.runtime;
   const auto refused = [&](const char* what, auto damage) {
-    Restore restore = MakeRestore(runtime, kSecond, scene.saved, scene.tokens, size.boundary);
+    Restore restore =
+        MakeRestore(runtime.info().shape, kSecond, scene.saved, scene.tokens, size.boundary);
     damage(restore);
     check.That(!runtime.Import(restore.request), std::string(what) + " was accepted");
     check.That(runtime.End(kSecond) == 0, std::string(what) + " left rows");
@@ -280,7 +288,7 @@ Problems OtherLanesChangeNothing(const llama::Model& model, const RunSetup& setu
   Logits last = *logits;
   for (int i = 0; i < size.generated; ++i) {
     disturb(static_cast<Pos>(2 + i));
-    const auto next = Step(runtime, kSecond, Greedy(last));
+    const auto next = DecodeOne(runtime, kSecond, ArgMax(last));
     if (!check.Ok(next, "step")) break;
     last = *next;
     if (!check.That(SameBits(last, scene.cold.continuation.logits[static_cast<std::size_t>(i) + 1]),
@@ -301,7 +309,7 @@ Problems DecodedRowsRestore(const llama::Model& model, const RunSetup& setup,
   std::vector<Token> tokens = scene.tokens;
   const Continuation& generated = scene.cold.continuation;
   tokens.insert(tokens.end(), generated.tokens.begin(), generated.tokens.end());
-  const auto saved = Save(runtime, kFirst, kPage);
+  const auto saved = SaveAll(runtime, kFirst);
   if (!check.Ok(saved, "save")) return check.Take();
   const auto longer = Generate(runtime, kFirst, generated.logits.back(), size.generated);
   if (!check.Ok(longer, "longer")) return check.Take();

@@ -32,7 +32,7 @@ class RuntimeTest : public ::testing::Test {
   runtime::DecodeItem Item(SeqId lane, Pos pos, Pos count) {
     return {lane, pos, TokenSpan(tokens_).subspan(pos, count), true};
   }
-  Error MakeError(const llama::RuntimeOptions& options) {
+  Error MakeError(const runtime::RuntimeOptions& options) {
     auto runtime = llama::MakeRuntime(*model_, options);
     return runtime ? Error{ErrorCode::kUnavailable, "accepted"} : runtime.error();
   }
@@ -107,19 +107,28 @@ TEST_F(RuntimeTest, ExportsOutsideTheLaneAreRefused) {
 }
 
 TEST_F(RuntimeTest, OptionsOutOfRangeAreNamed) {
-  const auto expect = [&](const llama::RuntimeOptions& options, ErrorCode code, const char* part) {
+  const auto expect = [&](const runtime::RuntimeOptions& options, ErrorCode code,
+                          const char* part) {
     const Error error = MakeError(options);
     EXPECT_EQ(error.code, code) << error.message;
     EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
   };
   expect({.lanes = 0}, ErrorCode::kInvalidArgument, "lanes");
   expect({.lanes = 1000}, ErrorCode::kInvalidArgument, "lanes");
-  expect({.chunk = 0}, ErrorCode::kInvalidArgument, "chunk");
   expect({.threads = 100000}, ErrorCode::kInvalidArgument, "threads");
   expect({.context = 0xffffffffU, .lanes = 4}, ErrorCode::kInvalidArgument, "context");
   expect({.type_k = "int4"}, ErrorCode::kInvalidArgument, "int4");
   expect({.flash_attention = false, .type_v = "q8_0"}, ErrorCode::kInvalidArgument,
          "flash attention");
+}
+
+TEST_F(RuntimeTest, ZerosAreTheDefaults) {
+  const auto made = llama::MakeRuntime(*model_, {});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ((*made)->info().chunk, 256U);
+  EXPECT_EQ((*made)->info().lanes, 1U);
+  EXPECT_GT((*made)->info().context, 0U);
+  EXPECT_LE((*made)->info().context, 8192U);
 }
 
 TEST_F(RuntimeTest, AContextLargerThanMemoryIsRefusedWithBothNumbers) {
