@@ -64,7 +64,7 @@ bench:
 	@tools/install_deps.sh libbenchmark-dev
 	cmake -S . -B $(BUILD)-bench -G Ninja -DSKIPPY_LLAMA=OFF -DSKIPPY_BENCH=ON -DSKIPPY_TESTS=OFF
 	cmake --build $(BUILD)-bench -j $(JOBS) --target cache_bench
-	$(BUILD)-bench/bench/micro/cache_bench
+	$(BUILD)-bench/src/cache/cache_bench
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-quick $(BUILD)-bench $(BUILD)*.configure.log
