@@ -8,6 +8,7 @@
 namespace skippy::cli {
 
 int Serve(std::vector<std::string> arguments);
+int BenchCommand(std::vector<std::string> arguments);
 int CertifyCommand(std::vector<std::string> arguments);
 int CacheCommand(std::vector<std::string> arguments);
 int FixturesCommand(std::vector<std::string> arguments);

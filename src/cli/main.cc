@@ -17,6 +17,7 @@ constexpr const char* kUsage =
     "\n"
     "  serve           serve a GGUF model over an OpenAI-compatible HTTP API\n"
     "  certify         evidence that a model's kept state gives what a cold run gives\n"
+    "  bench replay    a trace of requests under eviction policies and caps\n"
     "  cache status    what a running server's prefix cache holds and has done\n"
     "  families        the model families that are known, or which one a model file is of\n"
     "  fixtures        write small random-weight models of many families, for tests\n"
@@ -45,6 +46,7 @@ int Main(std::vector<std::string> arguments) {
   arguments.erase(arguments.begin());
   if (command == "serve") return Serve(std::move(arguments));
   if (command == "certify") return CertifyCommand(std::move(arguments));
+  if (command == "bench") return BenchCommand(std::move(arguments));
   if (command == "cache") return CacheCommand(std::move(arguments));
   if (command == "families") return FamiliesCommand(std::move(arguments));
   if (command == "fixtures") return FixturesCommand(std::move(arguments));
@@ -53,7 +55,8 @@ int Main(std::vector<std::string> arguments) {
     std::printf("%s", kUsage);
     return 0;
   }
-  const auto nearest = NearestFlag(command, {"serve", "certify", "cache", "families", "fixtures", "version", "help"});
+  const auto nearest = NearestFlag(
+      command, {"serve", "certify", "bench", "cache", "families", "fixtures", "version", "help"});
   std::fprintf(stderr, "skippy: unknown command '%s'%s\n\n%s", command.c_str(),
                nearest ? ("; did you mean " + *nearest + "?").c_str() : "", kUsage);
   return 2;

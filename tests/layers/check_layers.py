@@ -20,9 +20,10 @@ ALLOWED = {
     "engine": {"skippy", "base", "runtime"},
     "llama": {"skippy", "base", "runtime", "families"},
     "fixtures": {"skippy", "base"},
+    "bench": {"skippy", "base", "runtime", "engine"},
     "certify": {"skippy", "base", "runtime", "engine"},
     "api": {"skippy", "base", "runtime", "engine", "llama"},
-    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify"},
+    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify", "bench"},
 }
 # Foreign headers that only some folders may see.
 FENCED = [
@@ -31,7 +32,7 @@ FENCED = [
     (re.compile(r"^(server-|chat\.h|json\.h|common\.h|sampling\.h)"), {"api", "llama"}, "llama.cpp's protocol files"),
     (re.compile(r"^(httplib|cpp-httplib)"), {"api", "cli"}, "the HTTP library"),
     (re.compile(r"^(muParser|toml\+\+)"), {"families"}, "the libraries behind family files"),
-    (re.compile(r"^nlohmann/"), {"certify"}, "the JSON library"),
+    (re.compile(r"^nlohmann/"), {"bench", "certify"}, "the JSON library"),
     (re.compile(r"^CLI/"), {"cli", "fixtures"}, "the command line library"),
 ]
 # The public cache headers must not see a runtime; these parts of skippy/ are for the engine's side only.

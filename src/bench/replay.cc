@@ -1,0 +1,82 @@
+#include "bench/replay.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "engine/engine.h"
+#include "skippy/clock.h"
+#include "skippy/prefix_cache.h"
+
+namespace skippy::bench {
+namespace {
+
+class ReportSink final : public engine::GenerationSink {
+ public:
+  void OnPromptProgress(const engine::PromptReport&, std::uint32_t) override {}
+  Next OnToken(Token, std::span<const float>) override { return Next::kContinue; }
+  void OnFinish(const engine::GenerationReport& report) override { report_ = report; }
+  bool Cancelled() const override { return false; }
+  const std::optional<engine::GenerationReport>& report() const { return report_; }
+
+ private:
+  std::optional<engine::GenerationReport> report_;
+};
+
+Result<engine::PromptReport> Ask(engine::Engine& engine, std::vector<Token> prompt) {
+  const auto sink = std::make_shared<ReportSink>();
+  engine::GenerateRequest request;
+  request.prompt = std::move(prompt);
+  request.sink = sink;
+  SKIPPY_TRY([[maybe_unused]] const RequestId id, engine.Submit(std::move(request)));
+  while (!sink->report() && engine.Step()) {
+  }
+  if (!sink->report()) return Err(ErrorCode::kInternal, "the engine forgot a request");
+  if (sink->report()->error) return tl::unexpected(*sink->report()->error);
+  return sink->report()->prompt;
+}
+
+}  // namespace
+
+std::uint64_t BytesOfTokens(const MemoryShape& shape, std::uint64_t tokens) {
+  return tokens * (shape.kv_row_bytes + shape.window_row_bytes);
+}
+
+Result<ReplayResult> Replay(runtime::Runtime& runtime, const Trace& trace,
+                            const ReplayOptions& options, const ReplayProgress& progress) {
+  const runtime::RuntimeInfo& info = runtime.info();
+  for (std::uint32_t lane = 0; lane < info.lanes; ++lane) runtime.Clear(SeqId{lane});
+  CacheOptions cache_options;
+  cache_options.shape = info.shape;
+  cache_options.policy = info.policy;
+  cache_options.page_tokens = options.page_tokens;
+  cache_options.max_bytes = options.cap_bytes;
+  cache_options.max_logits_bytes = 0;
+  cache_options.eviction = options.eviction;
+  for (const std::string& problem : cache_options.Validate())
+    return Err(ErrorCode::kInvalidArgument, problem);
+  const SteadyClock clock;
+  PrefixCache cache(cache_options, clock);
+  engine::EngineOptions engine_options;
+  engine_options.hot_lanes = options.hot_lanes;
+  engine::Engine engine(engine_options, runtime, cache, clock);
+
+  ReplayResult result;
+  const Tick start = clock.Now();
+  for (const TraceRequest& request : trace.requests) {
+    SKIPPY_TRY(const engine::PromptReport report,
+               Ask(engine, PromptOf(trace, request, info.vocab)));
+    ++result.requests;
+    result.hits += report.cached_tokens > 0 ? 1 : 0;
+    result.prompt_tokens += report.prompt_tokens;
+    result.cached_tokens += report.cached_tokens;
+    result.evaluated_tokens += report.evaluated_tokens;
+    result.peak_bytes = std::max(result.peak_bytes, cache.Stats().physical_bytes);
+    if (progress) progress(result.requests, trace.requests.size());
+  }
+  result.seconds = static_cast<double>(clock.Now().value - start.value) / 1e6;
+  result.evicted_bytes = cache.Stats().evicted_bytes;
+  return result;
+}
+
+}  // namespace skippy::bench

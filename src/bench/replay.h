@@ -1,0 +1,50 @@
+// A trace's prompts through the engine, one after the other, and what became of them.
+//
+// Only prompts are evaluated: what a trace's answers said is not known, so its next turns could not
+// share it anyway. Decoded results are off, so that a cap counts rows only.
+//
+// Threads: one, the caller's. Cost: the runtime's for the tokens that are not cached.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/trace.h"
+#include "runtime/runtime.h"
+#include "skippy/cache_options.h"
+#include "skippy/result.h"
+
+namespace skippy::bench {
+
+struct ReplayOptions {
+  EvictionPolicyKind eviction = EvictionPolicyKind::kLru;
+  std::uint32_t page_tokens = 64;
+  std::uint64_t cap_bytes = 0;  // of the host tier
+  bool hot_lanes = false;       // go on where a lane still holds the text
+};
+
+struct ReplayResult {
+  std::uint64_t requests = 0;
+  std::uint64_t hits = 0;  // requests with a cached token
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t evaluated_tokens = 0;
+  std::uint64_t peak_bytes = 0;  // of the host tier, between requests
+  std::uint64_t evicted_bytes = 0;
+  double seconds = 0;  // of the whole replay
+};
+
+// Called after each request.
+using ReplayProgress = std::function<void(std::size_t done, std::size_t total)>;
+
+// On `runtime`, whose lanes are cleared first. kInvalidArgument: a prompt does not fit into the
+// context (the message has both numbers).
+Result<ReplayResult> Replay(runtime::Runtime& runtime, const Trace& trace,
+                            const ReplayOptions& options, const ReplayProgress& progress = {});
+
+// Bytes that the rows of so many tokens take.
+std::uint64_t BytesOfTokens(const MemoryShape& shape, std::uint64_t tokens);
+
+}  // namespace skippy::bench
