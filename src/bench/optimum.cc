@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "skippy/random.h"
+
 namespace skippy::bench {
 namespace {
 
@@ -22,7 +24,7 @@ struct Tree {
 
 struct PairHash {
   std::size_t operator()(const std::pair<std::uint32_t, std::uint64_t>& key) const {
-    return std::hash<std::uint64_t>()(key.second * 0x9e3779b97f4a7c15ULL + key.first);
+    return SplitMix64(key.second) ^ key.first;
   }
 };
 

@@ -38,8 +38,10 @@ Result<engine::PromptReport> Ask(engine::Engine& engine, std::vector<Token> prom
 
 }  // namespace
 
-std::uint64_t BytesOfTokens(const MemoryShape& shape, std::uint64_t tokens) {
-  return tokens * (shape.kv_row_bytes + shape.window_row_bytes);
+std::uint64_t BytesOfTokens(const runtime::RuntimeInfo& info, std::uint64_t tokens) {
+  const MemoryShape& shape = info.shape;
+  return tokens * (shape.kv_row_bytes + shape.window_row_bytes) +
+         tokens / info.chunk * shape.snapshot_bytes;
 }
 
 Result<ReplayResult> Replay(runtime::Runtime& runtime, const Trace& trace,

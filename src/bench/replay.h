@@ -44,7 +44,7 @@ using ReplayProgress = std::function<void(std::size_t done, std::size_t total)>;
 Result<ReplayResult> Replay(runtime::Runtime& runtime, const Trace& trace,
                             const ReplayOptions& options, const ReplayProgress& progress = {});
 
-// Bytes that the rows of so many tokens take.
-std::uint64_t BytesOfTokens(const MemoryShape& shape, std::uint64_t tokens);
+// Bytes that the rows of so many tokens take, and a snapshot a chunk.
+std::uint64_t BytesOfTokens(const runtime::RuntimeInfo& info, std::uint64_t tokens);
 
 }  // namespace skippy::bench

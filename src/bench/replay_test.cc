@@ -74,7 +74,7 @@ TEST(ReplayTest, ACapIsHeldAndCostsTokens) {
     std::uint64_t before = 0;
     for (const std::uint64_t tokens : {0U, 200U, 100'000U}) {
       FakeRuntime runtime = NewRuntime(ShapeKind::kAttention);
-      const std::uint64_t cap = BytesOfTokens(runtime.info().shape, tokens);
+      const std::uint64_t cap = BytesOfTokens(runtime.info(), tokens);
       const auto result =
           Replay(runtime, trace, {.eviction = eviction, .page_tokens = 8, .cap_bytes = cap});
       ASSERT_TRUE(result) << result.error().message;

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "skippy/random.h"
+
 namespace skippy::bench {
 namespace {
 
@@ -53,14 +55,6 @@ tl::expected<TraceRequest, std::string> Parse(const std::string& line, std::uint
         fmt::format("{} tokens are {} blocks of {}, but there are {} hash_ids; see --block-tokens",
                     request.input_tokens, needed, block_tokens, request.blocks.size()));
   return request;
-}
-
-// SplitMix64's finaliser.
-std::uint64_t Mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31U);
 }
 
 }  // namespace
@@ -119,10 +113,10 @@ std::vector<Token> PromptOf(const Trace& trace, const TraceRequest& request,
   std::vector<Token> tokens;
   tokens.reserve(request.input_tokens);
   for (const std::uint64_t block : request.blocks) {
-    const std::uint64_t seed = Mix(block);
+    const std::uint64_t seed = SplitMix64(block);
     for (std::uint32_t i = 0; i < trace.block_tokens; ++i) {
       if (tokens.size() == request.input_tokens) break;
-      tokens.push_back(static_cast<Token>(Mix(seed + i) % vocabulary));
+      tokens.push_back(static_cast<Token>(SplitMix64(seed + i) % vocabulary));
     }
   }
   return tokens;

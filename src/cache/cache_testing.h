@@ -14,28 +14,23 @@
 #include <vector>
 
 #include "skippy/prefix_cache.h"
+#include "skippy/random.h"
 
 namespace skippy::cache {
 
 using Tokens = std::vector<Token>;
 
-inline std::uint64_t Mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 // Hash of tokens[0, length) as seen by one component.
 inline std::uint64_t PrefixHash(TokenSpan tokens, std::size_t length, Component component) {
-  std::uint64_t h = Mix(static_cast<std::uint64_t>(component) + 1);
-  for (std::size_t i = 0; i < length; ++i) h = Mix(h ^ static_cast<std::uint64_t>(tokens[i]));
+  std::uint64_t h = SplitMix64(static_cast<std::uint64_t>(component) + 1);
+  for (std::size_t i = 0; i < length; ++i)
+    h = SplitMix64(h ^ static_cast<std::uint64_t>(tokens[i]));
   return h;
 }
 
 inline void FillBytes(std::uint64_t seed, MutableByteSpan out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (i % 8 == 0) seed = Mix(seed);
+    if (i % 8 == 0) seed = SplitMix64(seed);
     out[i] = static_cast<std::byte>(seed >> (8 * (i % 8)));
   }
 }
@@ -56,7 +51,7 @@ inline void FillTicket(const RecordTicket& ticket, TokenSpan tokens, Provenance 
     const std::size_t row_bytes = rows.buffer.size() / rows.positions.size();
     std::uint64_t h = PrefixHash(tokens, rows.positions.begin, rows.component);
     for (Pos p = rows.positions.begin; p < rows.positions.end; ++p) {
-      h = Mix(h ^ static_cast<std::uint64_t>(tokens[p]));
+      h = SplitMix64(h ^ static_cast<std::uint64_t>(tokens[p]));
       FillBytes(h + static_cast<std::uint64_t>(provenance),
                 rows.buffer.subspan((p - rows.positions.begin) * row_bytes, row_bytes));
     }
@@ -180,7 +175,7 @@ class TestCache {
 inline Tokens MakeTokens(std::size_t count, std::uint64_t seed) {
   Tokens out(count);
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = static_cast<Token>(Mix(seed * 1'000'003 + i) % 30'000 +
+    out[i] = static_cast<Token>(SplitMix64(seed * 1'000'003 + i) % 30'000 +
                                 (i == 0 ? seed % 1000 * 30'000 : 0));
   }
   return out;

@@ -168,7 +168,7 @@ TEST(EvictionTest, BranchesThatComeAndGoLeaveNoChainBehind) {
   cache.Record(base);
   for (std::uint64_t i = 0; i < 50; ++i) {
     cache.Lookup(base);
-    const std::size_t cut = 1 + Mix(i) % 99;
+    const std::size_t cut = 1 + SplitMix64(i) % 99;
     cache.Record(Join(TokenSpan(base).first(cut), MakeTokens(30, 100 + i)));
   }
   EXPECT_EQ(cache.Cached(base), 99U);

@@ -7,6 +7,7 @@
 #include "certify/port_run.h"
 #include "certify/sampler.h"
 #include "certify/session.h"
+#include "skippy/random.h"
 
 namespace skippy::certify {
 namespace {
@@ -90,7 +91,7 @@ runtime::Runtime& Arena::Tested() {
 }
 
 std::vector<Token> Arena::Text(std::size_t count, std::uint64_t which) {
-  return subject_.Text(count, Mix(options_.seed) ^ which);
+  return subject_.Text(count, SplitMix64(options_.seed) ^ which);
 }
 
 Result<std::unique_ptr<runtime::Sampler>> Arena::MakeSampler(std::uint64_t seed) {

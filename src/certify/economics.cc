@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "certify/port_run.h"
-#include "certify/saved_state.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::certify {
 namespace {
@@ -21,7 +21,7 @@ double GigabytesPerSecond(std::size_t bytes, double ms) {
   return ms > 0 ? static_cast<double>(bytes) / ms / 1e6 : 0;
 }
 
-double CopyMs(const Clock& clock, const SavedState& saved) {
+double CopyMs(const Clock& clock, const runtime::SavedState& saved) {
   std::vector<std::byte> target(saved.bytes());
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
@@ -40,12 +40,12 @@ double CopyMs(const Clock& clock, const SavedState& saved) {
   return best;
 }
 
-Result<double> RestoreMs(const Clock& clock, runtime::Runtime& port, const SavedState& saved,
-                         TokenSpan tokens) {
+Result<double> RestoreMs(const Clock& clock, runtime::Runtime& port,
+                         const runtime::SavedState& saved, TokenSpan tokens) {
   double best = 0;
   for (int i = 0; i < kRepeats; ++i) {
     const Tick start = clock.Now();
-    SKIPPY_RETURN_IF_ERROR(RestoreInto(port, SeqId{0}, saved, tokens, saved.end));
+    SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(port, SeqId{0}, saved, tokens, saved.end));
     const double ms = MsSince(clock, start);
     best = i == 0 ? ms : std::min(best, ms);
   }
@@ -118,7 +118,8 @@ Result<Economics> MeasureEconomics(Arena& arena, const runtime::RuntimeOptions& 
       const Tick start = clock.Now();
       SKIPPY_TRY([[maybe_unused]] const Logits logits, Prefill(port, SeqId{0}, text, tokens));
       computed_ms += MsSince(clock, start);
-      SKIPPY_TRY(const SavedState saved, Save(port, SeqId{0}, arena.options().page_tokens));
+      SKIPPY_TRY(const runtime::SavedState saved,
+                 runtime::Save(port, SeqId{0}, arena.options().page_tokens));
       point.measured = true;
       point.recompute_ms = computed_ms;
       SKIPPY_TRY(point.restore_ms, RestoreMs(clock, port, saved, text));

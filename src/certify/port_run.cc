@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "certify/sampler.h"
-#include "certify/saved_state.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::certify {
 
@@ -57,7 +57,7 @@ Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt,
 Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane) {
   constexpr Pos kPage = 256;
   if (runtime.End(lane) == 0) return std::nullopt;
-  SKIPPY_TRY(const SavedState saved, Save(runtime, lane, kPage));
+  SKIPPY_TRY(const runtime::SavedState saved, runtime::Save(runtime, lane, kPage));
   Blake3Hasher hasher;
   for (const auto& page : saved.kv) hasher.Update(page);
   hasher.Update(saved.window);

@@ -5,8 +5,8 @@
 
 #include "certify/evidence.h"
 #include "certify/port_run.h"
-#include "certify/saved_state.h"
 #include "runtime/full_state.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::certify {
 namespace {
@@ -29,15 +29,15 @@ void JudgeBytes(Row& row, ByteSpan first, ByteSpan again) {
     row.reason = fmt::format("byte {} of {} differs", *row.first_difference, first.size());
 }
 
-std::vector<std::byte> Flat(const SavedState& saved) {
+std::vector<std::byte> Flat(const runtime::SavedState& saved) {
   std::vector<std::byte> bytes;
   for (const auto& page : saved.kv) bytes.insert(bytes.end(), page.begin(), page.end());
   return bytes;
 }
 
 struct Trip {
-  SavedState before;
-  SavedState after;
+  runtime::SavedState before;
+  runtime::SavedState after;
   Pos held_from = 0;  // of the window, by the lane that computed it
 };
 
@@ -50,10 +50,10 @@ Result<Trip> MakeTrip(Arena& arena, const std::vector<Token>& text, Pos decoded_
   }
   Trip trip;
   trip.held_from = port.WindowHeldFrom(lane);
-  SKIPPY_TRY(trip.before, Save(port, lane, arena.options().page_tokens));
+  SKIPPY_TRY(trip.before, runtime::Save(port, lane, arena.options().page_tokens));
   const SeqId other = OtherLane(arena);
-  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, other, trip.before, text, trip.before.end));
-  SKIPPY_TRY(trip.after, Save(port, other, arena.options().page_tokens));
+  SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(port, other, trip.before, text, trip.before.end));
+  SKIPPY_TRY(trip.after, runtime::Save(port, other, arena.options().page_tokens));
   return trip;
 }
 
@@ -76,10 +76,12 @@ std::vector<Row> TripRows(Arena& arena, const char* where, const std::vector<Tok
     rows.push_back(std::move(row));
   };
   add("KV rows", shape.HasKv(), Flat);
-  add("window rows", shape.HasWindow(), [](const SavedState& saved) { return saved.window; });
+  add("window rows", shape.HasWindow(),
+      [](const runtime::SavedState& saved) { return saved.window; });
   if (trip && shape.HasWindow() && trip->held_from == 0 && rows.back().reason.empty())
     rows.back().reason = "this text did not turn the window's ring";
-  add("snapshot", shape.HasSnapshot(), [](const SavedState& saved) { return saved.snapshot; });
+  add("snapshot", shape.HasSnapshot(),
+      [](const runtime::SavedState& saved) { return saved.snapshot; });
   return rows;
 }
 
@@ -106,9 +108,10 @@ Status ComponentsAreAll(Arena& arena, runtime::FullStateAccess& access, Row& row
   const std::vector<Token> text = arena.Text(arena.sizes().grid, 0);
   SKIPPY_TRY([[maybe_unused]] const Logits logits, Prefill(port, lane, text, arena.sizes().grid));
   SKIPPY_TRY(const std::vector<std::byte> before, access.ExportFullState(lane));
-  SKIPPY_TRY(const SavedState saved, Save(port, lane, arena.options().page_tokens));
+  SKIPPY_TRY(const runtime::SavedState saved,
+             runtime::Save(port, lane, arena.options().page_tokens));
   port.Clear(lane);
-  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, lane, saved, text, saved.end));
+  SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(port, lane, saved, text, saved.end));
   SKIPPY_TRY(const std::vector<std::byte> after, access.ExportFullState(lane));
   row.prompt_tokens = row.cached_tokens = static_cast<std::uint32_t>(text.size());
   JudgeBytes(row, before, after);

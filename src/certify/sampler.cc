@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "certify/subject.h"
+#include "skippy/random.h"
 
 namespace skippy::certify {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 constexpr double kTemperature = 0.8;
 
 }  // namespace
-
-std::uint64_t Mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31U);
-}
 
 Token ArgMax(std::span<const float> logits) {
   return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -31,8 +25,8 @@ Result<Token> SeededSampler::Sample(std::span<const float> logits) {
   };
   double sum = 0;
   for (const float logit : logits) sum += weight(logit);
-  const double unit =
-      static_cast<double>(Mix(seed_ ^ Mix(step_)) >> 11U) / static_cast<double>(1ULL << 53U);
+  const double unit = static_cast<double>(SplitMix64(seed_ ^ SplitMix64(step_)) >> 11U) /
+                      static_cast<double>(1ULL << 53U);
   double rest = unit * sum;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     rest -= weight(logits[i]);

@@ -32,7 +32,4 @@ class SeededSampler final : public runtime::Sampler {
   std::uint64_t step_ = 0;
 };
 
-// SplitMix64's finaliser.
-std::uint64_t Mix(std::uint64_t value);
-
 }  // namespace skippy::certify

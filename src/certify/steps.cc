@@ -3,9 +3,9 @@
 
 #include "certify/evidence.h"
 #include "certify/port_run.h"
-#include "certify/saved_state.h"
 #include "certify/session.h"
 #include "certify/story.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::certify {
 namespace {
@@ -26,14 +26,15 @@ Status StepUponRestored(Arena& arena, const std::vector<Token>& text, Pos decode
   for (Pos p = decoded_from; p < text.size(); ++p) {
     SKIPPY_TRY(logits, DecodeOne(port, lane, text[p]));
   }
-  SKIPPY_TRY(const SavedState saved, Save(port, lane, arena.options().page_tokens));
+  SKIPPY_TRY(const runtime::SavedState saved,
+             runtime::Save(port, lane, arena.options().page_tokens));
   const Token next = arena.Text(1, 2).front();
   Answer uninterrupted;
   uninterrupted.tokens = {next};
   SKIPPY_TRY(uninterrupted.logits.emplace_back(), DecodeOne(port, lane, next));
   Answer restored;
   restored.tokens = {next};
-  SKIPPY_RETURN_IF_ERROR(RestoreInto(port, other, saved, text, saved.end));
+  SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(port, other, saved, text, saved.end));
   SKIPPY_TRY(restored.logits.emplace_back(), DecodeOne(port, other, next));
   row.prompt_tokens = static_cast<std::uint32_t>(text.size()) + 1;
   row.cached_tokens = static_cast<std::uint32_t>(text.size());

@@ -1,220 +1,39 @@
-// skippy bench replay TRACE.jsonl: a trace under several policies and caps, beside an optimum that
-// knows the future; on the fake runtime, or on a model with shorter texts.
-#include <fmt/format.h>
-#include <unistd.h>
+// skippy bench: finds the measurement and runs it.
+#include "cli/bench_command.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <fstream>
-#include <memory>
 
-#include "bench/replay_report.h"
 #include "cli/commands.h"
-#include "cli/flag_parser.h"
-#include "cli/model_flags.h"
-#include "llama/llama_runtime.h"
-#include "llama/model.h"
-#include "runtime/fake/fake_runtime.h"
 
 namespace skippy::cli {
-namespace {
 
-using bench::ReplayReport;
-using bench::Trace;
-using runtime::fake::ShapeKind;
-
-struct ReplayFlags {
-  std::string trace;
-  std::uint32_t block_tokens = 512;
-  std::size_t limit = 0;
-  std::uint32_t scale = 1;
-  std::uint32_t page_tokens = 64;
-  std::uint32_t chunk = 512;
-  std::vector<std::uint64_t> caps;
-  std::string policy = "both";
-  std::string shape = "attention";
-  std::string json;
-  bool hot_lanes = false;
-  std::string model;
-  std::uint32_t threads = 0;
-};
-
-// Of the fake runtime: more would make its logits inexact floats.
-constexpr std::uint32_t kVocabulary = 1024;
-
-const std::vector<std::pair<std::string, EvictionPolicyKind>>& Policies() {
-  static const std::vector<std::pair<std::string, EvictionPolicyKind>> policies{
-      {"lru", EvictionPolicyKind::kLru}, {"benefit", EvictionPolicyKind::kBenefitPerByte}};
-  return policies;
-}
-
-std::optional<ShapeKind> ShapeNamed(const std::string& name) {
-  for (int i = 0; i < runtime::fake::kShapeKindCount; ++i) {
-    const auto kind = static_cast<ShapeKind>(i);
-    if (name == runtime::fake::ShapeKindName(kind)) return kind;
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string> ShapeNames() {
-  std::vector<std::string> names;
-  for (int i = 0; i < runtime::fake::kShapeKindCount; ++i)
-    names.emplace_back(runtime::fake::ShapeKindName(static_cast<ShapeKind>(i)));
-  return names;
-}
-
-// What a trace is replayed on; the model outlives the runtime.
-struct Stand {
-  std::unique_ptr<llama::Model> model;
-  std::unique_ptr<runtime::Runtime> runtime;
-  std::string words;
-};
-
-Result<Stand> MakeStand(const ReplayFlags& flags, const Trace& trace) {
-  const std::uint32_t context = trace.longest() + 1;
-  Stand stand;
-  if (flags.model.empty()) {
-    runtime::fake::FakeOptions options;
-    options.shape = ShapeNamed(flags.shape).value_or(ShapeKind::kAttention);
-    options.lanes = 1;
-    options.context = context;
-    options.chunk = flags.chunk;
-    options.vocab = kVocabulary;
-    stand.runtime = std::make_unique<runtime::fake::FakeRuntime>(options);
-    stand.words = fmt::format("the fake runtime, shape {}", flags.shape);
-    return stand;
-  }
-  SKIPPY_TRY(stand.model, llama::Model::Load({.path = flags.model, .adapters = {}}));
-  SKIPPY_TRY(stand.runtime, llama::MakeRuntime(*stand.model, {.context = context,
-                                                              .chunk = flags.chunk,
-                                                              .threads = flags.threads}));
-  stand.words = flags.model;
-  return stand;
-}
-
-class ProgressLine {
- public:
-  void operator()(std::string_view what, std::size_t done, std::size_t total) const {
-    if (shown_) {
-      std::fprintf(stderr, "\r\033[K%.*s: %zu/%zu", static_cast<int>(what.size()), what.data(),
-                   done, total);
-    }
-  }
-  void End() const {
-    if (shown_) std::fprintf(stderr, "\r\033[K");
-  }
-
- private:
-  const bool shown_ = isatty(STDERR_FILENO) != 0;
-};
-
-// Shares of all distinct tokens, where nothing else is asked for.
-std::vector<std::uint64_t> CapsOf(const ReplayFlags& flags, std::uint64_t distinct) {
-  if (!flags.caps.empty()) return flags.caps;
-  std::vector<std::uint64_t> caps;
-  for (const std::uint64_t percent : {1U, 3U, 10U, 30U, 100U})
-    caps.push_back(std::max<std::uint64_t>(1, distinct * percent / 100));
-  return caps;
-}
-
-Result<ReplayReport> Run(const ReplayFlags& flags) {
-  SKIPPY_TRY(const Trace whole, bench::ReadTrace(flags.trace, flags.block_tokens, flags.limit));
-  SKIPPY_TRY(const Trace trace, bench::Scaled(whole, flags.scale));
-  SKIPPY_TRY(const Stand stand, MakeStand(flags, trace));
-  ReplayReport report;
-  report.trace = flags.trace;
-  report.runtime = stand.words;
-  report.block_tokens = trace.block_tokens;
-  report.chunk = stand.runtime->info().chunk;
-  report.page_tokens = flags.page_tokens;
-  report.requests = trace.requests.size();
-  report.prompt_tokens = trace.input_tokens();
-  report.perfect = bench::PerfectTree(trace);
-  const ProgressLine line;
-  for (const auto& [name, eviction] : Policies()) {
-    if (flags.policy != "both" && flags.policy != name) continue;
-    for (const std::uint64_t cap : CapsOf(flags, report.perfect.evaluated_tokens)) {
-      bench::ReplayRow row;
-      row.policy = name;
-      row.cap_tokens = cap;
-      row.cap_bytes = bench::BytesOfTokens(stand.runtime->info().shape, cap);
-      row.optimum = bench::KnowingTheFuture(trace, cap);
-      const std::string what = fmt::format("{}, {} tokens", name, cap);
-      SKIPPY_TRY(row.result, bench::Replay(*stand.runtime, trace,
-                                           {.eviction = eviction,
-                                            .page_tokens = flags.page_tokens,
-                                            .cap_bytes = row.cap_bytes,
-                                            .hot_lanes = flags.hot_lanes},
-                                           [&](std::size_t done, std::size_t total) {
-                                             line(what, done, total);
-                                           }));
-      report.rows.push_back(std::move(row));
-    }
-  }
-  line.End();
-  return report;
-}
-
-int Fail(const Error& error) {
+int BenchFailed(const Error& error) {
   std::fprintf(stderr, "skippy bench: %s\n", error.message.c_str());
   return error.code == ErrorCode::kInternal ? 1 : 2;
 }
 
-int Replay(std::vector<std::string> arguments) {
-  ReplayFlags flags;
-  CLI::App app(
-      "Replays a trace (Mooncake's format: JSON Lines of timestamp, input_length, output_length,\n"
-      "hash_ids) under eviction policies and caps, beside an optimum that knows the future.",
-      "skippy bench replay");
-  app.add_option("trace", flags.trace, "the trace file")->required();
-  app.add_option("--block-tokens", flags.block_tokens, "tokens that a hash id stands for")
-      ->check(CLI::Range(1U, 1U << 20U));
-  app.add_option("--requests", flags.limit, "the first so many requests only; 0: all");
-  app.add_option("--scale", flags.scale, "texts shorter by this divisor, for a real model")
-      ->check(CLI::Range(1U, 1U << 20U));
-  app.add_option("--caps", flags.caps,
-                 "tokens of room in the host tier; comma-separated. Default: 1, 3, 10, 30 and 100 "
-                 "% of the trace's distinct tokens")
-      ->delimiter(',');
-  app.add_option("--policy", flags.policy, "lru, benefit or both")
-      ->check(CLI::IsMember({"lru", "benefit", "both"}));
-  app.add_option("--page-tokens", flags.page_tokens, "tokens of a page")
-      ->check(CLI::Range(1U, 1U << 16U));
-  app.add_option("--chunk", flags.chunk, "tokens of a prefill call (--ubatch-size of serve)")
-      ->check(CLI::Range(1U, 1U << 16U));
-  app.add_flag("--hot-lanes", flags.hot_lanes, "go on in a lane that still holds the text");
-  app.add_option("--shape", flags.shape, "memory of the fake runtime")
-      ->check(CLI::IsMember(ShapeNames()));
-  app.add_option("--model", flags.model, "a GGUF file to replay on instead of the fake runtime");
-  app.add_option("--threads", flags.threads, "compute threads of the model; 0: number of cores")
-      ->check(CLI::Range(0U, 1024U));
-  app.add_option("--json", flags.json, "write the result to this file too");
-  const auto help = ParseFlags(app, std::move(arguments), {ModelSpellings(), {}});
-  if (!help) return Fail(help.error());
-  if (*help) {
-    std::printf("%s", (*help)->c_str());
-    return 0;
-  }
-  const Result<ReplayReport> report = Run(flags);
-  if (!report) return Fail(report.error());
-  std::printf("%s", bench::ReplayTable(*report).c_str());
-  if (flags.json.empty()) return 0;
-  std::ofstream file(flags.json, std::ios::binary);
-  file << bench::ReplayJson(*report);
-  if (!file.flush())
-    return Fail({ErrorCode::kInvalidArgument, fmt::format("cannot write '{}'", flags.json)});
-  return 0;
+int WriteJson(const std::string& path, const std::string& text) {
+  if (path.empty()) return 0;
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (file.flush()) return 0;
+  return BenchFailed({ErrorCode::kInvalidArgument, fmt::format("cannot write '{}'", path)});
 }
-
-}  // namespace
 
 int BenchCommand(std::vector<std::string> arguments) {
   const std::string what = arguments.empty() ? "" : arguments.front();
   if (!arguments.empty()) arguments.erase(arguments.begin());
-  if (what == "replay") return Replay(std::move(arguments));
+  if (what == "micro") return BenchMicro(std::move(arguments));
+  if (what == "replay") return BenchReplay(std::move(arguments));
   const bool help = what == "--help" || what == "-h";
   std::fprintf(help ? stdout : stderr,
-               "Usage: skippy bench replay TRACE.jsonl [FLAGS]\n\n"
+               "Usage: skippy bench micro --model M.gguf [FLAGS]\n"
+               "       skippy bench replay TRACE.jsonl [FLAGS]\n\n"
+               "  micro    what copying, digesting, exporting, importing, recording and looking up "
+               "cost\n"
                "  replay   a trace of requests under eviction policies and caps\n\n"
                "Comparisons with llama-server: bench/compare/run.py in the source tree.\n");
   return help ? 0 : 2;

@@ -2,7 +2,6 @@
 #include "cli/certify_command.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include "certify/report.h"
 #include "cli/certify_subject.h"
 #include "cli/commands.h"
+#include "cli/progress_line.h"
 
 namespace skippy::cli {
 namespace {
@@ -22,28 +22,6 @@ int Fail(const Error& error) {
   std::fprintf(stderr, "skippy certify: %s\n", error.message.c_str());
   return error.code == ErrorCode::kInternal ? 1 : 2;
 }
-
-// One line that is written over, when somebody looks.
-class ProgressLine {
- public:
-  ProgressLine() : shown_(isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() {
-    if (shown_) std::fprintf(stderr, "\r\033[K");
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void operator()(std::size_t done, std::size_t total, std::string_view next) const {
-    if (!shown_) return;
-    constexpr std::size_t kBar = 24;
-    const std::size_t filled = total == 0 ? 0 : kBar * done / total;
-    std::fprintf(stderr, "\r\033[K[%s%s] %zu/%zu %.*s", std::string(filled, '=').c_str(),
-                 std::string(kBar - filled, ' ').c_str(), done, total,
-                 static_cast<int>(next.size()), next.data());
-  }
-
- private:
-  const bool shown_;
-};
 
 Result<Certificate> Try(const CertifyOptions& options) {
   llama::ModelOptions file;

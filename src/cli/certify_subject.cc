@@ -4,10 +4,10 @@
 #include <array>
 #include <string_view>
 
-#include "certify/sampler.h"
 #include "families/identify.h"
 #include "llama/model_facts.h"
 #include "llama/text_tokens.h"
+#include "skippy/random.h"
 
 namespace skippy::cli {
 namespace {
@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 16> kWhen = {
     "as far as we know"};
 
 std::string Sentence(std::uint64_t seed, std::uint64_t number) {
-  const std::uint64_t dice = certify::Mix(seed ^ certify::Mix(number));
+  const std::uint64_t dice = SplitMix64(seed ^ SplitMix64(number));
   const auto pick = [&](const auto& words, unsigned shift) {
     return std::string(words[(dice >> shift) % words.size()]);
   };
@@ -59,7 +59,7 @@ void SentenceSource::Extend(Text& text, std::uint64_t seed) const {
   }
   const std::uint64_t vocabulary = llama::VocabularySize(model_);
   text.tokens.push_back(
-      static_cast<Token>(certify::Mix(seed ^ certify::Mix(text.sentences)) % vocabulary));
+      static_cast<Token>(SplitMix64(seed ^ SplitMix64(text.sentences)) % vocabulary));
 }
 
 std::vector<Token> SentenceSource::operator()(std::size_t count, std::uint64_t seed) {

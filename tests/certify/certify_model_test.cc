@@ -11,10 +11,10 @@
 #include "certify/mutations.h"
 #include "certify/port_run.h"
 #include "certify/report.h"
-#include "certify/saved_state.h"
 #include "cli/certify_subject.h"
 #include "llama/model.h"
 #include "runtime/full_state.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::certify_test {
 namespace {
@@ -214,12 +214,12 @@ TEST(FullStateTest, AWindowThatLiesElsewhereIsNotReadAsIfItWereInPlace) {
   EXPECT_EQ(port.End(to), 448U);
   EXPECT_TRUE(certify::DecodeOne(port, to, text[448]));
   EXPECT_FALSE(port.Truncate(to, 440));
-  const auto saved = certify::Save(port, to, 64);
+  const auto saved = runtime::Save(port, to, 64);
   ASSERT_FALSE(saved);
   EXPECT_EQ(saved.error().code, ErrorCode::kUnsupported);
   port.Clear(to);
   EXPECT_TRUE(certify::Prefill(port, to, text, 448));
-  EXPECT_TRUE(certify::Save(port, to, 64));
+  EXPECT_TRUE(runtime::Save(port, to, 64));
   port.Clear(to);
   EXPECT_FALSE(access->ImportFullState(to, ByteSpan(*state).first(100)));
   EXPECT_EQ(port.End(to), 0U);

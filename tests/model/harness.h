@@ -12,10 +12,10 @@
 #include "certify/compare.h"
 #include "certify/port_run.h"
 #include "certify/sampler.h"
-#include "certify/saved_state.h"
 #include "llama/llama_runtime.h"
 #include "llama/model.h"
 #include "runtime/runtime.h"
+#include "runtime/saved_state.h"
 
 namespace skippy::model_test {
 
@@ -42,13 +42,13 @@ std::vector<Token> RandomPrompt(const runtime::Runtime& runtime, std::size_t len
 using certify::ArgMax;
 using certify::DecodeOne;
 using certify::Logits;
-using certify::MakeRestore;
 using certify::Prefill;
-using certify::Restore;
-using certify::RestoreInto;
 using certify::SameBits;
-using certify::Save;
-using certify::SavedState;
+using runtime::MakeRestore;
+using runtime::Restore;
+using runtime::RestoreInto;
+using runtime::Save;
+using runtime::SavedState;
 
 // A greedy continuation: logits before each token, and the tokens.
 struct Continuation {

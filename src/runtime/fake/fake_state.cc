@@ -36,13 +36,6 @@ void FillBytes(std::uint64_t seed, MutableByteSpan out) {
 
 }  // namespace
 
-std::uint64_t Mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
-
 DualHash& DualHash::operator+=(const DualHash& other) {
   high += other.high;
   low += other.low;

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "skippy/memory_shape.h"
+#include "skippy/random.h"
 #include "skippy/row_slice.h"
 #include "skippy/types.h"
 
 namespace skippy::runtime::fake {
 
-// SplitMix64's finaliser: every input bit reaches every output bit.
-std::uint64_t Mix(std::uint64_t value);
+constexpr std::uint64_t Mix(std::uint64_t value) { return SplitMix64(value); }
 inline std::uint64_t Mix(std::uint64_t a, std::uint64_t b) { return Mix(Mix(a) ^ b); }
 
 // Two digests of the same thing. `high` decides tokens; `low` decides the last bits of logits, and

@@ -1,8 +1,8 @@
-#include "certify/saved_state.h"
+#include "runtime/saved_state.h"
 
 #include <algorithm>
 
-namespace skippy::certify {
+namespace skippy::runtime {
 
 std::size_t SavedState::bytes() const {
   std::size_t sum = window.size() + snapshot.size();
@@ -10,8 +10,7 @@ std::size_t SavedState::bytes() const {
   return sum;
 }
 
-Result<SavedState> Save(runtime::Runtime& runtime, SeqId lane, Pos page,
-                        std::optional<Pos> window_from) {
+Result<SavedState> Save(Runtime& runtime, SeqId lane, Pos page, std::optional<Pos> window_from) {
   const MemoryShape& shape = runtime.info().shape;
   SavedState saved;
   saved.end = runtime.End(lane);
@@ -56,9 +55,9 @@ Restore MakeRestore(const MemoryShape& shape, SeqId lane, const SavedState& save
   return restore;
 }
 
-Status RestoreInto(runtime::Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens,
+Status RestoreInto(Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens,
                    Pos end) {
   return runtime.Import(MakeRestore(runtime.info().shape, lane, saved, tokens, end).request);
 }
 
-}  // namespace skippy::certify
+}  // namespace skippy::runtime

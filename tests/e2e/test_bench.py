@@ -1,4 +1,4 @@
-"""skippy bench replay: a trace on the fake runtime and on a model, and clear errors for what is no trace."""
+"""skippy bench: traces on the fake runtime and on a model, what moving state costs, clear errors for bad input."""
 import json
 import subprocess
 
@@ -81,3 +81,27 @@ def test_bad_input_is_told(tmp_path):
     broken = tmp_path / "broken.jsonl"
     broken.write_text(trace.read_text() + "{\n")
     refused("replay", broken, says="broken.jsonl:7:")
+
+
+def test_micro_measures_every_kind_of_memory(tmp_path):
+    for model in (models.LLAMA_TINY, models.GEMMA3_TINY, models.FALCON_H1, models.MAMBA2):
+        out = tmp_path / "micro.json"
+        code, table, err = run("micro", "-m", model.path, "-t", 1, "-c", 512, "--lengths", "100,500,5000", "--json", out)
+        assert code == 0, err
+        result = json.loads(out.read_text())
+        assert result["schema"] == "skippy-micro" and result["version"] == 1
+        assert [point["tokens"] for point in result["points"]] == [100, 500]
+        for point in result["points"]:
+            assert all(point[f"{step}_us"] > 0 for step in ("memcpy", "digest", "export", "import", "record", "lookup"))
+        assert "GB/s" in table
+
+
+def test_micro_tells_bad_input():
+    for arguments, says in ((("-m", "missing.gguf"), "missing.gguf"), ((), "--model is required"),
+                            (("-m", models.LLAMA_TINY.path, "--lengths", "none"), "none"),
+                            (("-m", models.LLAMA_TINY.path, "-c", 512, "--lengths", "9999"), "no length fits"),
+                            (("-m", models.LLAMA_TINY.path, "--lenghts", "9"), "did you mean --lengths?")):
+        code, out, err = run("micro", *arguments)
+        assert code == 2, f"exit code {code}\n{err[-2000:]}"
+        assert says in err, err[-2000:]
+        assert out == ""

@@ -11,7 +11,7 @@
 #include "skippy/result.h"
 #include "skippy/types.h"
 
-namespace skippy::certify {
+namespace skippy::runtime {
 
 struct SavedState {
   Pos end = 0;
@@ -24,21 +24,21 @@ struct SavedState {
 };
 // window_from: the first window row to keep, one that the lane holds; by default the first that the
 // boundary at the lane's end needs.
-Result<SavedState> Save(runtime::Runtime& runtime, SeqId lane, Pos page,
+Result<SavedState> Save(Runtime& runtime, SeqId lane, Pos page,
                         std::optional<Pos> window_from = std::nullopt);
 
 // The request that brings a lane to [0, end). Borrows from the state and the tokens.
 struct Restore {
   std::vector<RowSlice> kv;
   std::vector<RowSlice> window;
-  runtime::ImportRequest request;
+  ImportRequest request;
 };
 // tokens: at least those of [0, end). `end` may lie before saved.end where there is no snapshot and
 // the window rows that it needs were kept.
 Restore MakeRestore(const MemoryShape& shape, SeqId lane, const SavedState& saved, TokenSpan tokens,
                     Pos end);
 // Into `lane`, whatever it holds.
-Status RestoreInto(runtime::Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens,
+Status RestoreInto(Runtime& runtime, SeqId lane, const SavedState& saved, TokenSpan tokens,
                    Pos end);
 
-}  // namespace skippy::certify
+}  // namespace skippy::runtime
