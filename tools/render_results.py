@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the README's measured tables from the stored results.
+"""Writes the README's measured tables and all of them in docs/evidence/benchmarks.md from the stored results.
 
-    tools/render_results.py [--check] [--readme README.md] [bench/results/*.json]
+    tools/render_results.py [--check] [--readme README.md] [--details docs/evidence/benchmarks.md] [bench/results/*.json]
 
-Replaces what stands between <!-- bench:begin --> and <!-- bench:end -->. --check changes nothing and exits 1 when the
-README does not show the stored results. Bad input (no markers, not a result file): exit 2.
+Replaces what stands between <!-- bench:begin --> and <!-- bench:end --> in the README. --check changes nothing and exits
+1 when one of the two does not show the stored results. Bad input (no markers, not a result file): exit 2.
 """
 import argparse
 import glob
@@ -35,8 +35,21 @@ def render(readme, runs):
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"no {BEGIN} ... {END}")
-    tables = report.as_markdown(runs) if runs else "Not measured yet."
+    tables = report.headline(runs) if runs else "Not measured yet."
     return f"{before}{BEGIN}\n{tables}\n{END}{after}"
+
+
+def details(runs):
+    return ("# Measured against llama-server\n\nWritten by `tools/render_results.py` from `bench/results/`, which has every "
+            "sample; the commands, commits and the machine stand at the end.\n\n" + report.as_markdown(runs) + "\n")
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def _fail(message):
@@ -48,20 +61,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--readme", default=os.path.join(ROOT, "README.md"))
+    parser.add_argument("--details", default=os.path.join(ROOT, "docs", "evidence", "benchmarks.md"))
     parser.add_argument("results", nargs="*", default=sorted(glob.glob(os.path.join(ROOT, "bench", "results", "*.json"))))
     arguments = parser.parse_args()
     runs = [load(path) for path in arguments.results]
+    wanted = {arguments.details: details(runs)}
     try:
-        with open(arguments.readme, encoding="utf-8") as file:
-            old = file.read()
-        new = render(old, runs)
+        wanted[arguments.readme] = render(read(arguments.readme), runs)
     except (OSError, ValueError) as error:
         return _fail(f"{arguments.readme}: {error}")
-    if arguments.check:
-        return 0 if old == new else _fail("the README does not show the stored results; run tools/render_results.py") - 1
-    if new != old:
-        with open(arguments.readme, "w", encoding="utf-8") as file:
-            file.write(new)
+    for path, text in wanted.items():
+        if read(path) == text:
+            continue
+        if arguments.check:
+            return _fail(f"{path} does not show the stored results; run tools/render_results.py") - 1
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     return 0
 
 

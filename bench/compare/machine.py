@@ -38,7 +38,7 @@ def version_of(binary):
         run = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = [line for line in (run.stdout + run.stderr).splitlines() if "version" in line or "commit" in line]
+    lines = [line for line in (run.stdout + run.stderr).splitlines() if any(word in line for word in ("version", "commit", "skippy "))]
     return lines[0].strip() if lines else None
 
 

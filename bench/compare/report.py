@@ -118,22 +118,71 @@ def as_terminal(results):
 
 
 def as_markdown(results):
-    parts = []
-    for title, head, rows, notes in tables(results):
-        table = [head, ["---"] * len(head), *rows]
-        parts.append("\n".join([f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in table)]
-                               + ["", *notes] if notes else
-                               [f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in table)]))
+    parts = [_markdown(*table) for table in tables(results)]
     parts += [provenance(run) for run in results]
     return "\n\n".join(parts)
+
+
+def headline(results):
+    """A line a scenario, a column a model: what a reader wants to see first."""
+    real_first = sorted(results, key=lambda run: run["model"]["synthetic"])
+    made = [_matrix("Prompt tokens evaluated, as multiples of a perfect prefix tree's: "
+                    "skippy / llama-server at its best settings for the scenario", real_first, "tokens", _tokens_cells),
+            _matrix("Times faster than llama-server, with the interval of the median (95 %)", real_first, "speed",
+                    _speed_cells)]
+    parts = [_markdown(*table) for table in made if table[2]]
+    if any(run["model"]["synthetic"] for run in results):
+        parts.append("\\* random weights in the family's real layout.")
+    commits = dict.fromkeys(commit for run in results for commit in _commits(run))
+    machines = dict.fromkeys(f"{run['machine']['cpu']}, {run['machine']['cores']} cores" for run in results)
+    builds = dict.fromkeys(str(run["llama_server"]["version"]) for run in results)
+    days = sorted(run["started"][:10] for run in results)
+    parts.append(f"Measured with `bench/compare/run.py` from {days[0]} to {days[-1]} on {'; '.join(machines)}; skippy "
+                 f"{', '.join(commits)}; llama-server {', '.join(builds)}. Every table with its command and what it cost: "
+                 "[docs/evidence/benchmarks.md](docs/evidence/benchmarks.md).")
+    return "\n\n".join(parts)
+
+
+def _commits(run):
+    commits = dict.fromkeys(str(s.get("commit", run["skippy"]["commit"]))[:10] for s in run["scenarios"].values())
+    return list(commits) or [str(run["skippy"]["commit"])[:10]]
+
+
+def _matrix(title, runs, group, cells_of):
+    by_run = [(run, {name: cell for scenario in _of_group(run, group) for name, cell in cells_of(scenario)}) for run in runs]
+    by_run = [(run, cells) for run, cells in by_run if cells]
+    names = dict.fromkeys(name for _, cells in by_run for name in cells)
+    mark = {True: " \\*", False: ""}
+    head = [""] + [run["model"]["file"].removesuffix(".gguf") + mark[run["model"]["synthetic"]] for run, _ in by_run]
+    return title, head, [[name] + [cells.get(name, "not measured") for _, cells in by_run] for name in names], []
+
+
+def _tokens_cells(scenario):
+    by_label = scenario.get("contestants") or {}
+    texts = [_ratio_cell([r["ratio"] for r in by_label[label]["rounds"]]) if by_label.get(label, {}).get("rounds") else "?"
+             for label in ("skippy", "llama-server, best settings")]
+    yield scenario["title"], _status(scenario, " / ".join(texts))
+
+
+def _speed_cells(scenario):
+    for _, row in _rows(scenario):
+        ratio = row["ratio"]
+        text = "refused: the machine was too noisy" if row["refused"] else \
+            f"{ratio['median']:.2f} ({ratio['sure_low']:.2f} to {ratio['sure_high']:.2f})"
+        if "server_ms" in row:
+            text += f", {row['server_ms']:.2f} ms in the server"
+        yield row["title"], _status(scenario, text)
+
+
+def _markdown(title, head, rows, notes):
+    table = [head, ["---"] * len(head), *rows]
+    return "\n".join([f"**{title}**", "", *("| " + " | ".join(row) + " |" for row in table)] + (["", *notes] if notes else []))
 
 
 def provenance(run):
     m = run["machine"]
     partial = "" if run["complete"] else " **Partial: the run was interrupted.**"
-    commits = dict.fromkeys(str(s.get("commit", run["skippy"]["commit"]))[:10] for s in run["scenarios"].values())
-    commits = commits or [str(run["skippy"]["commit"])[:10]]
-    return (f"{_model(run)}: skippy {' and '.join(commits)}, {run['llama_server']['version']}; {m['cpu']}, "
+    return (f"{_model(run)}: skippy {' and '.join(_commits(run))}, {run['llama_server']['version']}; {m['cpu']}, "
             f"{m['cores']} cores, {run['started'][:10]}; `{' '.join(run['command'])}`.{partial}")
 
 

@@ -2,6 +2,7 @@
 import unittest
 
 import render_results
+import report
 
 
 class RenderTest(unittest.TestCase):
@@ -9,6 +10,19 @@ class RenderTest(unittest.TestCase):
         readme = "before\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nafter\n"
         self.assertEqual(render_results.render(readme, []),
                          "before\n<!-- bench:begin -->\nNot measured yet.\n<!-- bench:end -->\nafter\n")
+
+    def test_the_headline_has_a_column_a_model_real_ones_first(self):
+        def run(file, synthetic, ratio):
+            rounds = [{"ratio": ratio}]
+            return {"skippy": {"commit": "0123456789ab"}, "llama_server": {"version": "b1"}, "started": "2026-01-02T00",
+                    "machine": {"cpu": "a CPU", "cores": 2}, "model": {"file": file, "synthetic": synthetic}, "scenarios": {"fan": {
+                "group": "tokens", "title": "fan-out", "status": "done",
+                "contestants": {"skippy": {"rounds": [{"ratio": 1.0}]}, "llama-server, best settings": {"rounds": rounds}}}}}
+        text = report.headline([run("a-tiny.gguf", True, 3.4), run("real.gguf", False, 2.0)])
+        self.assertIn("|  | real | a-tiny \\* |", text)
+        self.assertIn("| fan-out | 1.00 / 2.00 | 1.00 / 3.40 |", text)
+        self.assertIn("random weights", text)
+        self.assertIn("a CPU, 2 cores; skippy 0123456789; llama-server b1.", text)
 
     def test_a_readme_without_markers_is_an_error(self):
         with self.assertRaises(ValueError):
