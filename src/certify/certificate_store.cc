@@ -62,6 +62,9 @@ Result<Certificate> ReadCertificateFile(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     return Err(ErrorCode::kNotFound, fmt::format("there is no certificate '{}'", path));
+  if (std::filesystem::is_directory(path, code))
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' is a folder; name the certificate's file in it", path));
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

@@ -228,6 +228,14 @@ TEST_F(StoreTest, AFolderThatCannotBeMadeIsAnError) {
   EXPECT_EQ(saved.error().code, ErrorCode::kUnavailable);
 }
 
+TEST_F(StoreTest, AFolderIsNoCertificate) {
+  std::filesystem::create_directories(folder_);
+  const Result<Certificate> found = ReadCertificateFile(folder_.string());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(found.error().message, HasSubstr("is a folder"));
+}
+
 TEST(StoreFolderTest, FollowsTheEnvironment) {
   setenv("XDG_CACHE_HOME", "/nowhere/cache", 1);
   EXPECT_EQ(DefaultCertificateFolder(), "/nowhere/cache/skippy/certificates");
