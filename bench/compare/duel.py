@@ -7,7 +7,7 @@ alike within the noise limit, no ratio is given.
 from contextlib import ExitStack
 
 import stats
-from machine import Activity
+from machine import Activity, cpu_seconds
 from servers import Server
 
 
@@ -29,38 +29,46 @@ class Duel:
         self._stack.close()
 
     def time(self, sample, rounds, limit, progress=lambda note: None):
-        """As many rounds of A/A, half of them before and half after, as of A/B. `sample(server, key)` returns a time (any unit); the key is new in each leg, the same for both servers
-        of a round. Returns a dict with the ratio time(A)/time(B), its spread, the A/A check and the raw samples.
+        """As many rounds of A/A, half of them before and half after, as of A/B. `sample(server, key)` returns a time
+        (any unit); the key is new in each leg, the same for both servers of a round. Returns a dict with the ratio
+        time(A)/time(B), its spread, the A/A check and the raw samples; under "cpu" the same of the servers' own CPU
+        time, which other people's work on the machine disturbs less.
         """
         activity = Activity([server.pid for server in self.servers.values()])
-        checks, duels, samples = max(3, (rounds + 1) // 2), [], {"a_a": [], "a_b": []}
+        checks = max(3, (rounds + 1) // 2)
+        samples, cpu_samples = {"a_a": [], "a_b": []}, {"a_a": [], "a_b": []}
         for server in self.servers.values():   # first touch of code and memory
             sample(server, ("warm-up",))
 
         def play(kind, other, count, keyword):
-            ratios = []
             for i in range(count):
-                times = []
+                times, cpu = [], []
                 for leg, role in enumerate(("a", other, other, "a")):
                     server = self.servers[role]
+                    before = cpu_seconds(server.pid)
                     times.append(sample(server, (keyword, i, leg in (2, 3))))
                     server.settle()
+                    cpu.append(cpu_seconds(server.pid) - before)
                 samples[kind].append(times)
-                ratios.append(stats.round_ratio(*times))
+                cpu_samples[kind].append(cpu)
                 progress(f"{keyword} round {i + 1}/{count}")
-            return ratios
 
-        same = play("a_a", "twin", checks, "A/A before")
-        duels = play("a_b", "b", rounds, "A/B")
-        same += play("a_a", "twin", checks, "A/A after")
-        same_spread = stats.spread(same)
-        return {
-            "a": stats.spread([t for four in samples["a_b"] for t in (four[0], four[3])]).as_dict(),
-            "b": stats.spread([t for four in samples["a_b"] for t in (four[1], four[2])]).as_dict(),
-            "ratio": stats.spread(duels).as_dict(),
-            "same_against_same": same_spread.as_dict(),
-            "noise_limit": limit,
-            "refused": stats.refusal(same_spread, limit),
-            "cores_used_by_others": round(activity.cores_used_by_others(), 2),
-            "samples": samples,
-        }
+        play("a_a", "twin", checks, "A/A before")
+        play("a_b", "b", rounds, "A/B")
+        play("a_a", "twin", checks, "A/A after")
+        return {**_judged(samples, limit),
+                "cores_used_by_others": round(activity.cores_used_by_others(), 2),
+                "cpu": _judged(cpu_samples, limit)}
+
+
+def _judged(samples, limit):
+    same = stats.spread([stats.round_ratio(*times) for times in samples["a_a"]])
+    return {
+        "a": stats.spread([t for four in samples["a_b"] for t in (four[0], four[3])]).as_dict(),
+        "b": stats.spread([t for four in samples["a_b"] for t in (four[1], four[2])]).as_dict(),
+        "ratio": stats.spread([stats.round_ratio(*times) for times in samples["a_b"]]).as_dict(),
+        "same_against_same": same.as_dict(),
+        "noise_limit": limit,
+        "refused": stats.refusal(same, limit),
+        "samples": samples,
+    }

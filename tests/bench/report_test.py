@@ -36,6 +36,18 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("1.23", report.as_markdown([run]))
         self.assertIn("too noisy", report.as_terminal([run]))
 
+    def test_a_refused_ratio_of_computing_is_judged_by_steady_cpu_time(self):
+        def verdict(ratio, counts=True, refused=None):
+            cpu = {"ratio": spread(ratio), "refused": refused}
+            return report.missed(a_run({"s": speed(1.23, refused="too noisy", cpu=cpu, cpu_counts=counts)}))
+        self.assertEqual(verdict(1.9), ["s/row"])
+        self.assertEqual(verdict(2.1), [])
+        self.assertEqual(verdict(1.9, counts=False), [])
+        self.assertEqual(verdict(1.9, refused="too noisy"), [])
+        run = a_run({"s": speed(1.23, refused="too noisy", cpu={"ratio": spread(2.1), "refused": None}, cpu_counts=True)})
+        self.assertIn("met by CPU time", report.as_markdown([run]))
+        self.assertIn("2.10", report.headline([run]))
+
     def test_time_inside_the_server_has_a_gate_of_its_own(self):
         slow = {"server_ms": 1.4, "server_ms_target": 1.0}
         self.assertEqual(report.missed(a_run({"s": speed(3, **slow)})), ["s/row/server"])

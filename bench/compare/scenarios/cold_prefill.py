@@ -23,7 +23,7 @@ def run(bench, result):
                 timed = duel.time(_sample(bench, label, length), bench.rounds, NOISE_LIMIT, bench.progress)
                 name = f"{length}{label}"
                 result["rows"][name] = {"title": f"{TITLE}, {length} tokens{label and ', llama-server' + label}",
-                                        "unit": "ms", "target": TARGET, **timed}
+                                        "unit": "ms", "target": TARGET, "cpu_counts": True, **timed}
                 bench.save()
 
 

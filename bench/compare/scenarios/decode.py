@@ -18,4 +18,4 @@ def run(bench, result):
             return (reply.last_ms - reply.first_ms) / (reply.generated - 1)
 
         timed = duel.time(sample, bench.rounds, NOISE_LIMIT, bench.progress)
-        result["rows"] = {"decode": {"title": TITLE, "unit": "ms a token", "target": TARGET, **timed}}
+        result["rows"] = {"decode": {"title": TITLE, "unit": "ms a token", "target": TARGET, "cpu_counts": True, **timed}}
