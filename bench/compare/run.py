@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares skippy with llama-server of the same llama.cpp build, over HTTP, with matched settings.
 
-    bench/compare/run.py --model M.gguf --skippy build/skippy --llama-server build/llama-server \\
+    build/skippy bench compare --model M.gguf --llama-server build/llama-server \\
         [--scenario tokens|speed|cost|parity|NAME ...] [--rounds 12] [--json bench/results/NAME.json]
 
 Prints tables and writes raw samples, commands, commits and machine to the JSON file, after every round, so an
@@ -69,7 +69,7 @@ def parse(arguments):
     parser.add_argument("--skippy", default="build/skippy")
     parser.add_argument("--llama-server", default="build/llama-server")
     parser.add_argument("--scenario", action="append", help="a scenario or group; may be repeated; default: all")
-    parser.add_argument("--rounds", type=int, default=12, help="A/B/B/A rounds of a timing (default 12)")
+    parser.add_argument("--rounds", "--runs", type=int, default=12, help="A/B/B/A rounds of a timing (default 12)")
     parser.add_argument("--json", help="where to store the result")
     parser.add_argument("--add", action="store_true",
                         help="keep what the --json file has of scenarios that are not run now")

@@ -9,6 +9,8 @@
 
 namespace skippy::cli {
 
+// Does not return once the comparison runs.
+int BenchCompare(std::vector<std::string> arguments);
 int BenchMicro(std::vector<std::string> arguments);
 int BenchReplay(std::vector<std::string> arguments);
 

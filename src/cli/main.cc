@@ -17,6 +17,7 @@ constexpr const char* kUsage =
     "\n"
     "  serve           serve a GGUF model over an OpenAI-compatible HTTP API\n"
     "  certify         evidence that a model's kept state gives what a cold run gives\n"
+    "  bench compare   this program against llama-server\n"
     "  bench micro     what moving a model's state costs\n"
     "  bench replay    a trace of requests under eviction policies and caps\n"
     "  cache status    what a running server's prefix cache holds and has done\n"

@@ -83,6 +83,13 @@ def test_bad_input_is_told(tmp_path):
     refused("replay", broken, says="broken.jsonl:7:")
 
 
+def test_compare_is_found_and_tells_bad_input(tmp_path):
+    code, out, err = run("compare", "--help")
+    assert code == 0 and "--llama-server" in out, err
+    code, _, err = run("compare", "--model", tmp_path / "missing.gguf")
+    assert code == 2 and "no such file" in err
+
+
 def test_micro_measures_every_kind_of_memory(tmp_path):
     for model in (models.LLAMA_TINY, models.GEMMA3_TINY, models.FALCON_H1, models.MAMBA2):
         out = tmp_path / "micro.json"
