@@ -14,15 +14,15 @@ namespace skippy::cli {
 
 int BenchCompare(std::vector<std::string> arguments) {
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path script = self.parent_path().parent_path() / "bench/compare/run.py";
-  if (error || !std::filesystem::exists(script, error)) {
-    return BenchFailed(
-        {ErrorCode::kNotFound,
-         fmt::format("there is no '{}': comparisons need the source tree and a build "
-                     "in a folder of it",
-                     script.string())});
+  const std::filesystem::path script =
+      std::filesystem::path(SKIPPY_SOURCE_DIR) / "bench/compare/run.py";
+  if (!std::filesystem::exists(script, error)) {
+    return BenchFailed({ErrorCode::kNotFound,
+                        fmt::format("there is no '{}': comparisons need the source tree that this "
+                                    "program was built from",
+                                    script.string())});
   }
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   // Relative: results keep the command, and nobody needs to know our folders.
   const std::string program = std::filesystem::proximate(self, error).string();
   arguments.insert(arguments.begin(), {"python3", script.string(), "--skippy", program});
