@@ -1,5 +1,6 @@
-// BLAKE3-256 digests. A digest finds; what it found is then compared (tokens by tokens, blocks by bytes),
-// so a colliding digest costs time and never correctness. Tests run the suite with a colliding function.
+// BLAKE3-256 digests. A digest finds; what it found is then compared (tokens by tokens, blocks by
+// bytes), so a colliding digest costs time and never correctness. Tests run the suite with a
+// colliding function.
 #pragma once
 
 #include <array>

@@ -10,7 +10,8 @@
 namespace skippy {
 
 using Token = std::int32_t;
-// A position in a sequence, counted in tokens from 0. A *boundary* p means: state after tokens [0, p).
+// A position in a sequence, counted in tokens from 0. A *boundary* p means: state after tokens [0,
+// p).
 using Pos = std::uint32_t;
 
 struct PosRange {
@@ -42,5 +43,7 @@ using MutableByteSpan = std::span<std::byte>;
 
 template <class Tag, class Rep>
 struct std::hash<skippy::StrongInt<Tag, Rep>> {
-  std::size_t operator()(skippy::StrongInt<Tag, Rep> id) const { return std::hash<Rep>{}(id.value); }
+  std::size_t operator()(skippy::StrongInt<Tag, Rep> id) const {
+    return std::hash<Rep>{}(id.value);
+  }
 };

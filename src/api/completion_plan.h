@@ -24,8 +24,8 @@ struct CompletionPlan {
   std::uint32_t choices = 1;  // completions of each prompt
   task_params params;
   std::optional<ServerState::Adapters>
-      adapters;              // none: the server's defaults at the time of the run
-  std::string cache_salt;    // as the client gave it
+      adapters;            // none: the server's defaults at the time of the run
+  std::string cache_salt;  // as the client gave it
   // The chat behind it, where the turn after it may be evaluated ahead; null otherwise.
   std::shared_ptr<const Json> chat;
   bool top_logprobs = true;  // false: only the sampled token's own probability was asked for

@@ -82,8 +82,8 @@ void AddReuse(MetricsText& out, const engine::EngineStats& engine) {
   }
   out.Counter("skippy_idle_prefills_total", "Finished turns evaluated ahead (--idle-prefill)",
               D(engine.idle_runs));
-  out.Counter("skippy_idle_evaluated_tokens_total",
-              "Tokens evaluated ahead; in no request's usage", D(engine.idle_evaluated_tokens));
+  out.Counter("skippy_idle_evaluated_tokens_total", "Tokens evaluated ahead; in no request's usage",
+              D(engine.idle_evaluated_tokens));
   out.Counter("skippy_generated_tokens_total", "Tokens generated", D(engine.generated_tokens));
   out.Counter("skippy_restores_total", "Prefixes restored into a lane", D(engine.restores));
   out.Counter("skippy_restore_failures_total", "Restores that failed and were evaluated instead",

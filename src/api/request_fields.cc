@@ -388,9 +388,10 @@ void NormalizeNumbers(Json& body, const FieldLimits& limits) {
 }
 
 ApiStatus RefuseInternalFields(const Json& body) {
-  for (const char* name : {"chat_parser", "chat_format", "generation_prompt", "message_delimiters",
-                           "message_boundaries", "grammar_type", "parse_tool_calls", "reasoning_budget_start_tag",
-                           "reasoning_budget_end_tag", "reasoning_budget_end_tags"}) {
+  for (const char* name :
+       {"chat_parser", "chat_format", "generation_prompt", "message_delimiters",
+        "message_boundaries", "grammar_type", "parse_tool_calls", "reasoning_budget_start_tag",
+        "reasoning_budget_end_tag", "reasoning_budget_end_tags"}) {
     if (Has(body, name)) {
       return BadRequest(
           fmt::format("'{}' is set by the server and cannot be given in a request", name));

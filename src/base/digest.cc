@@ -29,7 +29,8 @@ Blake3Hasher::Blake3Hasher() {
 }
 
 void Blake3Hasher::Update(ByteSpan bytes) {
-  blake3_hasher_update(std::launder(reinterpret_cast<blake3_hasher*>(state_.data())), bytes.data(), bytes.size());
+  blake3_hasher_update(std::launder(reinterpret_cast<blake3_hasher*>(state_.data())), bytes.data(),
+                       bytes.size());
 }
 
 Digest Blake3Hasher::Finish() const {
