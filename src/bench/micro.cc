@@ -47,19 +47,9 @@ void Fill(std::vector<std::byte>& bytes, std::uint64_t seed) {
 }
 
 SavedState RandomState(const MemoryShape& shape, Pos tokens, Pos page) {
-  SavedState state;
-  state.end = tokens;
-  state.page = page;
-  for (Pos at = 0; shape.HasKv() && at < tokens; at += page) {
-    auto& block = state.kv.emplace_back(std::min(page, tokens - at) * shape.kv_row_bytes);
-    Fill(block, at);
-  }
-  if (shape.HasWindow()) {
-    state.window_from = shape.WindowBegin(tokens);
-    state.window.resize((tokens - state.window_from) * shape.window_row_bytes);
-    Fill(state.window, 1);
-  }
-  state.snapshot.resize(shape.snapshot_bytes);
+  SavedState state = runtime::BuffersFor(shape, tokens, page, shape.WindowBegin(tokens));
+  for (std::size_t i = 0; i < state.kv.size(); ++i) Fill(state.kv[i], i * page);
+  Fill(state.window, 1);
   Fill(state.snapshot, 2);
   return state;
 }
@@ -133,19 +123,7 @@ class Measurement {
   // Into buffers that exist, as the engine does.
   Result<double> Exports() {
     SavedState out = state_;
-    return Microseconds(options_.rounds, [&]() -> Status {
-      for (std::size_t i = 0; i < out.kv.size(); ++i) {
-        const Pos begin = static_cast<Pos>(i) * out.page;
-        SKIPPY_RETURN_IF_ERROR(runtime_.ExportRows(
-            kLane, Component::kKv, {begin, std::min(out.end, begin + out.page)}, out.kv[i]));
-      }
-      if (!out.window.empty()) {
-        SKIPPY_RETURN_IF_ERROR(
-            runtime_.ExportRows(kLane, Component::kWindow, {out.window_from, out.end}, out.window));
-      }
-      if (out.snapshot.empty()) return {};
-      return runtime_.ExportSnapshot(kLane, out.snapshot);
-    });
+    return Microseconds(options_.rounds, [&] { return runtime::ExportInto(runtime_, kLane, out); });
   }
 
   CacheOptions OptionsOfCache() const {

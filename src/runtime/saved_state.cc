@@ -10,26 +10,39 @@ std::size_t SavedState::bytes() const {
   return sum;
 }
 
+SavedState BuffersFor(const MemoryShape& shape, Pos end, Pos page, Pos window_from) {
+  SavedState state;
+  state.end = end;
+  state.page = page;
+  for (Pos at = 0; shape.HasKv() && at < end; at += page)
+    state.kv.emplace_back(std::min(page, end - at) * shape.kv_row_bytes);
+  if (shape.HasWindow()) {
+    state.window_from = window_from;
+    state.window.resize((end - window_from) * shape.window_row_bytes);
+  }
+  state.snapshot.resize(shape.snapshot_bytes);
+  return state;
+}
+
+Status ExportInto(Runtime& runtime, SeqId lane, SavedState& state) {
+  for (Pos i = 0; i < state.kv.size(); ++i) {
+    const Pos begin = i * state.page;
+    const PosRange rows{begin, std::min(state.end, begin + state.page)};
+    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kKv, rows, state.kv[i]));
+  }
+  if (runtime.info().shape.HasWindow()) {
+    const PosRange rows{state.window_from, state.end};
+    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kWindow, rows, state.window));
+  }
+  if (state.snapshot.empty()) return {};
+  return runtime.ExportSnapshot(lane, state.snapshot);
+}
+
 Result<SavedState> Save(Runtime& runtime, SeqId lane, Pos page, std::optional<Pos> window_from) {
   const MemoryShape& shape = runtime.info().shape;
-  SavedState saved;
-  saved.end = runtime.End(lane);
-  saved.page = page;
-  for (Pos at = 0; shape.HasKv() && at < saved.end; at += page) {
-    const PosRange rows{at, std::min(saved.end, at + page)};
-    auto& block = saved.kv.emplace_back(rows.size() * shape.kv_row_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kKv, rows, block));
-  }
-  if (shape.HasWindow()) {
-    saved.window_from = window_from.value_or(shape.WindowBegin(saved.end));
-    const PosRange rows{saved.window_from, saved.end};
-    saved.window.resize(rows.size() * shape.window_row_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportRows(lane, Component::kWindow, rows, saved.window));
-  }
-  if (shape.HasSnapshot()) {
-    saved.snapshot.resize(shape.snapshot_bytes);
-    SKIPPY_RETURN_IF_ERROR(runtime.ExportSnapshot(lane, saved.snapshot));
-  }
+  const Pos end = runtime.End(lane);
+  SavedState saved = BuffersFor(shape, end, page, window_from.value_or(shape.WindowBegin(end)));
+  SKIPPY_RETURN_IF_ERROR(ExportInto(runtime, lane, saved));
   return saved;
 }
 

@@ -22,6 +22,10 @@ struct SavedState {
   std::vector<std::byte> snapshot;
   std::size_t bytes() const;
 };
+// With buffers for a lane that ends at `end`, all zero. window_from: the first window row.
+SavedState BuffersFor(const MemoryShape& shape, Pos end, Pos page, Pos window_from);
+// Fills the buffers from the lane, which must end where the state does.
+Status ExportInto(Runtime& runtime, SeqId lane, SavedState& state);
 // window_from: the first window row to keep, one that the lane holds; by default the first that the
 // boundary at the lane's end needs.
 Result<SavedState> Save(Runtime& runtime, SeqId lane, Pos page,
