@@ -7,7 +7,7 @@ MODEL   ?=
 JOBS    ?= $(shell nproc)
 CMAKE_ARGS ?=
 
-.PHONY: help serve test yardstick evidence build llama-server deps configure models quick bench clean
+.PHONY: help serve test yardstick evidence build llama-server bench-families bench-replay results deps configure models quick bench clean
 
 .DEFAULT_GOAL := help
 
@@ -19,6 +19,9 @@ help:
 	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
 	@echo "make build         $(BUILD)/skippy only"
 	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"
+	@echo "make bench-families  the production table against llama-server: a model of every family (about an hour)"
+	@echo "make bench-replay  hit rates against cache sizes (ten minutes)"
+	@echo "make results       README, docs/evidence and docs/charts from the stored results"
 	@echo "make bench         the microbenchmarks of the cache core"
 	@echo "GPU builds: make build CMAKE_ARGS='-DGGML_CUDA=ON' (any ggml option passes through)"
 
@@ -65,6 +68,16 @@ bench:
 	cmake -S . -B $(BUILD)-bench -G Ninja -DSKIPPY_LLAMA=OFF -DSKIPPY_BENCH=ON -DSKIPPY_TESTS=OFF
 	cmake --build $(BUILD)-bench -j $(JOBS) --target cache_bench
 	$(BUILD)-bench/src/cache/cache_bench
+
+bench-families: build llama-server models
+	@tools/bench_families.py --skippy $(BUILD)/skippy --llama-server $(BUILD)/llama-server --fixtures $(BUILD)/fixtures-bench
+
+bench-replay: build
+	@tools/bench_replay.py --skippy $(BUILD)/skippy
+
+results: deps
+	@tools/python_env.sh $(BUILD)/venv
+	@$(BUILD)/venv/bin/python -B tools/render_results.py
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-quick $(BUILD)-bench $(BUILD)*.configure.log

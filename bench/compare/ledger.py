@@ -1,7 +1,9 @@
 """Plays chat requests against one server and holds what it evaluated against the ideal prefix tree."""
 import threading
+from collections import Counter
 
 from prefix_tree import PrefixTree
+from stats import quantile
 
 
 class Ledger:
@@ -12,6 +14,7 @@ class Ledger:
         self.entries = []
         self._tree = PrefixTree()
         self._evaluated_before = server.evaluated_total()
+        self._evaluated_by_stopped = 0
 
     def chat(self, messages, max_tokens=16):
         """Returns the answer's text."""
@@ -27,13 +30,14 @@ class Ledger:
             entries.append({"prompt": prompt, "ideal": expected.evaluated, "branch": expected.branch})
         self.entries += entries
         replies = in_threads(self.server, [
-            lambda m=messages: self.server.chat(m, max_tokens, logprobs=True, top_logprobs=2)
+            lambda m=messages: self.server.chat_streamed(m, max_tokens, logprobs=True, top_logprobs=2)
             for messages in conversations])
         for entry, reply in zip(entries, replies):
             self._tree.add_generated(entry["prompt"], reply.tokens)
             entry.update(told_prompt=reply.prompt_tokens, cached=reply.cached, evaluated=reply.evaluated,
-                         tokens=reply.tokens, gaps=reply.gaps, total_ms=reply.total_ms, skippy=reply.skippy,
-                         prompt_ms=reply.timings.get("prompt_ms"))
+                         tokens=reply.tokens, gaps=reply.gaps, generated=reply.generated, tiers=reply.cached_by_tier(),
+                         first_ms=reply.first_ms, decode_ms=reply.last_ms - reply.first_ms, total_ms=reply.total_ms,
+                         hit_kind=reply.skippy.get("hit_kind"), miss_reason=reply.skippy.get("miss_reason"))
         return [reply.text for reply in replies]
 
     def chat_abandoned(self, messages, after_ms):
@@ -46,23 +50,28 @@ class Ledger:
         self.entries.append({"prompt": prompt, "ideal": 0, "branch": False, "abandoned": True})
         self.server.abandon("/v1/chat/completions", {"messages": messages, "max_tokens": 16}, after_ms)
 
+    def restart_server(self):
+        """The ideal goes on: a perfect cache survives. The server's counters start again."""
+        self._evaluated_by_stopped = self._evaluated()
+        self.server.restart()
+        self._evaluated_before = self.server.evaluated_total()
+
+    def _evaluated(self):
+        return self._evaluated_by_stopped + self.server.evaluated_total() - self._evaluated_before
+
     def summary(self):
-        return summarise(self.entries, self.server.evaluated_total() - self._evaluated_before)
+        return summarise(self.entries, self._evaluated())
+
+    def partial_summary(self):
+        """Of what was answered before the server was lost: its counters are lost too, the answers were told."""
+        answered = [entry for entry in self.entries if "evaluated" in entry]
+        return summarise(answered, sum(entry["evaluated"] for entry in answered)) if answered else {}
 
 
 def summarise(entries, evaluated):
     """`evaluated` is the server's own count over all entries, abandoned ones included."""
     finished = [entry for entry in entries if not entry.get("abandoned")]
     ideal = sum(entry["ideal"] for entry in entries)
-    told = sum(entry["evaluated"] for entry in finished)
-    problems = []
-    for entry in finished:
-        if entry["told_prompt"] != len(entry["prompt"]):
-            problems.append(f"a prompt of {len(entry['prompt'])} tokens was reported as {entry['told_prompt']}")
-        if entry["cached"] + entry["evaluated"] != entry["told_prompt"]:
-            problems.append(f"cached {entry['cached']} + evaluated {entry['evaluated']} is not {entry['told_prompt']}")
-    if len(finished) == len(entries) and told != evaluated:
-        problems.append(f"the answers tell of {told} evaluated tokens, /metrics of {evaluated}")
     excess = [entry["evaluated"] - entry["ideal"] for entry in finished]
     return {
         "requests": len(entries),
@@ -72,8 +81,47 @@ def summarise(entries, evaluated):
         "ratio": evaluated / ideal,
         "branches": sum(entry["branch"] for entry in entries),
         "most_excess_of_one": max(excess, default=0),
-        "problems": sorted(set(problems)),
+        "cached_by_tier": by_tier(finished),
+        "first_ms": percentiles([entry["first_ms"] for entry in finished]),
+        "total_ms": percentiles([entry["total_ms"] for entry in finished]),
+        "decode_per_s": decode_speed(finished),
+        "problems": problems_of(entries, finished, evaluated),
     }
+
+
+def by_tier(entries):
+    totals = Counter()
+    for entry in entries:
+        totals.update(entry["tiers"])   # keeps a tier that gave nothing
+    return dict(totals)
+
+
+def percentiles(values):
+    return {f"p{round(100 * q)}": round(quantile(values, q), 2) for q in (0.5, 0.95, 0.99)} if values else None
+
+
+def decode_speed(entries):
+    """Tokens a second of one answer after its first token; None when no answer was longer than one."""
+    longer = [entry for entry in entries if entry["generated"] > 1 and entry["decode_ms"] > 0]
+    if not longer:
+        return None
+    return round(1000 * sum(e["generated"] - 1 for e in longer) / sum(e["decode_ms"] for e in longer), 1)
+
+
+def problems_of(entries, finished, evaluated):
+    """Where a server's own accounting does not add up."""
+    problems = []
+    for entry in finished:
+        if entry["told_prompt"] != len(entry["prompt"]):
+            problems.append(f"a prompt of {len(entry['prompt'])} tokens was reported as {entry['told_prompt']}")
+        if entry["cached"] + entry["evaluated"] != entry["told_prompt"]:
+            problems.append(f"cached {entry['cached']} + evaluated {entry['evaluated']} is not {entry['told_prompt']}")
+        if sum(entry["tiers"].values()) != entry["cached"]:
+            problems.append(f"cached {entry['cached']}, but by tier {entry['tiers']}")
+    told = sum(entry["evaluated"] for entry in finished)
+    if len(finished) == len(entries) and told != evaluated:
+        problems.append(f"the answers tell of {told} evaluated tokens, /metrics of {evaluated}")
+    return sorted(set(problems))
 
 
 def compare_answers(ours, theirs):

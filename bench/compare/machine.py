@@ -42,16 +42,26 @@ def version_of(binary):
     return lines[0].strip() if lines else None
 
 
-def describe_model(path):
+def llama_commit_of(version):
+    """llama.cpp's commit in what a binary says of its version, "b1-de3ff81", "commit de3ff81" or "(de3ff81)"; or None."""
+    found = re.search(r"(?:\bb\d+-|\bcommit |\()([0-9a-f]{7,40})\b", version or "")
+    return found.group(1) if found else None
+
+
+def sha256_of(path):
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
+    return digest.hexdigest()
+
+
+def describe_model(path):
     facts = _gguf_strings(path, ("general.architecture", "general.name"))
     return {
         "file": os.path.basename(path),
         "bytes": os.path.getsize(path),
-        "sha256": digest.hexdigest(),
+        "sha256": sha256_of(path),
         "architecture": facts.get("general.architecture", "unknown"),
         "name": facts.get("general.name", ""),
     }

@@ -71,3 +71,40 @@ def refusal(same_against_same, limit):
         return None
     return (f"the same server against itself: {same_against_same.sure_low:.3f} to {same_against_same.sure_high:.3f}, "
             f"limit {100 * limit:.0f} % around 1")
+
+
+def widened(ratio, same_against_same):
+    """The interval of a ratio's median, stretched on both sides by the factor by which the same server differed
+    from itself: (low, high)."""
+    error = max(same_against_same.sure_high, 1 / same_against_same.sure_low)
+    return ratio.sure_low / error, ratio.sure_high * error
+
+
+def refusal_of_ratio(ratio, same_against_same, limit):
+    """Why a ratio that may be far from 1 must not be given; None when it may.
+
+    1.02 is worth nothing when the same server differs from itself by 20 %, but 40 is: it may be 32 or 48. So a ratio
+    is given when the A/A check holds `limit`, as refusal() has it, or when the widened interval leaves no doubt which
+    of the two is faster.
+    """
+    reason = refusal(same_against_same, limit)
+    low, high = widened(ratio, same_against_same)
+    if reason is None or low > 1 or high < 1:
+        return None
+    return f"{reason}, and the ratio may be {low:.2f} to {high:.2f}"
+
+
+def verdict(ratio, same_against_same, limit, target):
+    """Whether the ratio reaches `target`: "met", "MISSED" or "undecided".
+
+    The widened interval decides when it lies wholly above or below the target. Otherwise the median does, but only
+    when the A/A check holds `limit`; else it is undecided.
+    """
+    low, high = widened(ratio, same_against_same)
+    if low >= target:
+        return "met"
+    if high < target:
+        return "MISSED"
+    if refusal(same_against_same, limit):
+        return "undecided"
+    return "met" if ratio.median >= target else "MISSED"

@@ -13,10 +13,18 @@ _PLACES = ("near the lake,behind the school,under the roof,at the corner,before 
 
 
 class Text:
-    """A source of text; the same seed gives the same text, another seed another one from its first word on."""
+    """A source of text; the same seed gives the same text, another seed another one from its first word on.
+    `scale` makes all running text longer or shorter."""
 
-    def __init__(self, *seed):
+    def __init__(self, *seed, scale=1.0):
         self._random = random.Random(repr(seed))
+        self.scale = scale
+
+    def choice(self, options):
+        return self._random.choice(options)
+
+    def shuffled(self, items):
+        return self._random.sample(items, len(items))
 
     def name(self):
         return "".join(self._random.choice("bdfgklmnprstvz") + self._random.choice("aeiou") for _ in range(4)).title()
@@ -26,9 +34,9 @@ class Text:
         return f"The {pick(_ADJECTIVES)} {pick(_NOUNS)} {pick(_VERBS)} the {pick(_ADJECTIVES)} {pick(_NOUNS)} {pick(_PLACES)}."
 
     def words(self, count):
-        """About `count` words in sentences."""
+        """About `count` words in sentences, times the scale."""
         sentences, so_far = [], 0
-        while so_far < count:
+        while so_far < count * self.scale:
             sentences.append(self.sentence())
             so_far += len(sentences[-1].split())
         return " ".join(sentences)

@@ -4,7 +4,7 @@ import sys
 import tempfile
 import unittest
 
-from servers import BenchError, Contestant, Server, Settings
+from servers import SCRATCH, BenchError, Contestant, Server, Settings
 
 SCRIPT = """#!{python}
 import http.server, json, os, sys
@@ -25,11 +25,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if body.get("prompt") == "die":
             print("out of luck", flush=True)
             os._exit(3)
+        if body.get("stream"):
+            return self.events(body["prompt"])
         self.answer(json.dumps({{
             "choices": [{{"text": "hi", "logprobs": {{"content": [{{"id": 5, "top_logprobs": [
                 {{"logprob": -0.5}}, {{"logprob": -2.0}}]}}]}}}}],
             "usage": {{"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {{"cached_tokens": 6}}}},
             "timings": {{"prompt_n": 3}}}}))
+    def events(self, prompt):
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        def send(event):
+            self.wfile.write(b"data: " + event.encode() + b"\\n\\n")
+            self.wfile.flush()
+        for token in (5, 6):
+            send(json.dumps({{"choices": [{{"text": "hi", "logprobs": {{"content": [{{"id": token, "top_logprobs": [
+                {{"logprob": -0.5}}, {{"logprob": -2.0}}]}}]}}}}]}}))
+        if prompt == "die in the middle":
+            os._exit(4)
+        if prompt == "break off":
+            send(json.dumps({{"error": {{"message": "too hot"}}}}))
+        send(json.dumps({{"choices": [], "usage": {{"prompt_tokens": 9, "completion_tokens": 2}}, "timings": {{"prompt_n": 9}}}}))
+        send("[DONE]")
+        self.close_connection = True
     def log_message(self, *_):
         pass
 
@@ -80,6 +99,30 @@ class ServersTest(unittest.TestCase):
             self.assertEqual(server.evaluated_total(), 42)
             with self.assertRaisesRegex(BenchError, "died with code 3(.|\n)*out of luck"):
                 server.complete("die")
+
+    def test_streams_tell_tokens_and_times_and_must_reach_their_end(self):
+        with self.server(SCRIPT.format(python=sys.executable)) as server:
+            reply = server.stream("/v1/completions", {"prompt": "hello"})
+            self.assertEqual((reply.text, reply.tokens, reply.gaps), ("hihi", [5, 6], [1.5, 1.5]))
+            self.assertEqual((reply.prompt_tokens, reply.evaluated, reply.generated), (9, 9, 2))
+            self.assertTrue(0 < reply.first_ms <= reply.last_ms <= reply.total_ms)
+            with self.assertRaisesRegex(BenchError, "too hot"):
+                server.stream("/v1/completions", {"prompt": "break off"})
+            with self.assertRaisesRegex(BenchError, "died with code 4"):
+                server.stream("/v1/completions", {"prompt": "die in the middle"})
+
+    def test_a_restart_is_another_process_with_the_same_command_and_folder(self):
+        with Server(Contestant("x", "llama-server", script(self._folder.name, SCRIPT.format(python=sys.executable)),
+                               ("--slot-save-path", SCRATCH)), Settings(model="m")) as server:
+            before, folder = server.pid, server.command[-1]
+            self.assertTrue(os.path.isdir(folder))
+            server.restart()
+            self.assertNotEqual(server.pid, before)
+            self.assertEqual(server.command[-1], folder)
+            self.assertEqual(server.told_command()[-1], SCRATCH)
+            self.assertEqual(server.complete("hello").text, "hi")
+            self.assertGreaterEqual(server.memory()["peak"], server.memory()["resident"])
+        self.assertFalse(os.path.exists(folder))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,28 @@ class StatsTest(unittest.TestCase):
         self.assertIsNotNone(stats.refusal(stats.spread(few), 0.03))
         self.assertIsNone(stats.refusal(stats.spread(few * 8), 0.03))
 
+    def test_a_large_ratio_is_given_though_the_machine_is_noisy(self):
+        same, forty = stats.spread([0.8, 1.0, 1.25]), stats.spread([35, 40, 48])
+        self.assertEqual(stats.widened(forty, same), (35 / 1.25, 48 * 1.25))
+        self.assertIsNone(stats.refusal_of_ratio(forty, same, 0.05))
+        self.assertEqual(stats.verdict(forty, same, 0.05, 5.0), "met")
+        self.assertEqual(stats.verdict(forty, same, 0.05, 61.0), "MISSED")
+        self.assertEqual(stats.verdict(forty, same, 0.05, 50.0), "undecided")
+
+    def test_a_ratio_near_one_needs_a_quiet_machine(self):
+        near = stats.spread([0.95, 0.98, 1.04])
+        noisy, quiet = stats.spread([0.8, 1.0, 1.25]), stats.spread([0.99, 1.0, 1.02])
+        self.assertIn("the ratio may be 0.76 to 1.30", stats.refusal_of_ratio(near, noisy, 0.05))
+        self.assertEqual(stats.verdict(near, noisy, 0.05, 0.97), "undecided")
+        self.assertIsNone(stats.refusal_of_ratio(near, quiet, 0.05))
+        self.assertEqual(stats.verdict(near, quiet, 0.05, 0.97), "met")
+        self.assertEqual(stats.verdict(near, quiet, 0.05, 0.99), "MISSED")
+
+    def test_slower_beyond_doubt_is_told_as_such(self):
+        slow, noisy = stats.spread([0.5, 0.6, 0.7]), stats.spread([0.9, 1.0, 1.2])
+        self.assertIsNone(stats.refusal_of_ratio(slow, noisy, 0.05))
+        self.assertEqual(stats.verdict(slow, noisy, 0.05, 0.97), "MISSED")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,12 +6,14 @@ from importlib import import_module
 
 NAMES = (
     "exact_repeat", "fan_out_1", "fan_out_4", "agent_loop", "alternate_2", "alternate_8", "title_jobs", "rewind",
-    "disconnect",
+    "disconnect", "no_reasoning", "long_edit", "reordered_documents", "memory_pressure", "restart",
     "repeat_latency", "cold_prefill", "decode",
-    "bookkeeping", "restore", "memory", "bit_price",
+    "bookkeeping", "restore", "memory", "bit_price", "hot_or_host", "idle_prefill", "chunk_size",
     "parity",
+    "prefix_reuse",
+    "use_cases",
 )
-GROUPS = ("tokens", "speed", "cost", "parity")
+GROUPS = ("tokens", "speed", "cost", "parity", "prefix", "use")
 
 
 def load(name):

@@ -10,9 +10,9 @@ def play(ledger, text):
         return [{"role": "system", "content": text.document(1700)}, {"role": "user", "content": text.question()}]
 
     start = time.perf_counter()
-    ledger.chat(messages(), max_tokens=1)     # how long a whole prefill takes here
+    ledger.chat(messages(), max_tokens=4)     # how long a whole prefill takes here
     whole_ms = 1000 * (time.perf_counter() - start)
     for part in (0.3, 0.5, 0.8):
         request = messages()
         ledger.chat_abandoned(request, part * whole_ms)
-        ledger.chat(request, max_tokens=1)
+        ledger.chat(request, max_tokens=4)

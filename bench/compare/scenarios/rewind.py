@@ -2,6 +2,9 @@
 of the long first message, and back to the first version."""
 NAME, GROUP, TITLE = "rewind", "tokens", "rewind and edit: regenerate, earlier turn, long message, back"
 LANES, ROUNDS = 1, 1
+# The slot's prompt goes to the prompt cache before each request, not only when most of it is about to be lost: earlier
+# versions stay there.
+BEST = ("--slot-prompt-similarity", "0")
 
 
 def play(ledger, text):

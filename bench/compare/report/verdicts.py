@@ -1,0 +1,44 @@
+"""Which gates were met."""
+from report.cells import rows_of
+
+NEAR_TIE = 0.5   # nats between the best token and the runner-up
+
+
+def missed(run):
+    """Names of the gates that were measured and not met."""
+    return [name for name, verdict in verdicts(run) if verdict.startswith("MISSED")]
+
+
+def verdicts(run):
+    for name, scenario in run["scenarios"].items():
+        if "gate" in scenario:
+            yield name, met_word(scenario["gate"]["met"])
+        for key, row in rows_of(scenario):
+            yield f"{name}/{key}", row_verdict(row)
+            if "server_ms_target" in row and not row["refused"]:
+                yield f"{name}/{key}/server", met_word(row["server_ms"] <= row["server_ms_target"])
+
+
+def row_verdict(row):
+    if "verdict" in row:
+        return row["verdict"]
+    if row.get("refused"):
+        # Work that is nothing but computing may be judged by the CPU time it takes, where that was steady.
+        cpu = steady_cpu(row)
+        if not cpu or "target" not in row:
+            return "refused"
+        return f"{met_word(cpu['ratio']['median'] >= row['target'])} by CPU time"
+    if "gate" in row:
+        return met_word(row["gate"]["met"])
+    if "ratio" in row and "target" in row:
+        return met_word(row["ratio"]["median"] >= row["target"])
+    return ""
+
+
+def steady_cpu(row):
+    cpu = row.get("cpu") if row.get("cpu_counts") else None
+    return cpu if cpu and not cpu["refused"] else None
+
+
+def met_word(met):
+    return "met" if met else "MISSED"
