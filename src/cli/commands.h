@@ -13,6 +13,7 @@ int CertifyCommand(std::vector<std::string> arguments);
 int CacheCommand(std::vector<std::string> arguments);
 int FixturesCommand(std::vector<std::string> arguments);
 int FamiliesCommand(std::vector<std::string> arguments);
+int StageCommand(std::vector<std::string> arguments);
 int Version(const std::vector<std::string>& arguments);
 
 }  // namespace skippy::cli

@@ -22,6 +22,7 @@ constexpr const char* kUsage =
     "  bench replay    a trace of requests under eviction policies and caps\n"
     "  cache status    what a running server's prefix cache holds and has done\n"
     "  families        the model families that are known, or which one a model file is of\n"
+    "  stage split     cut a model into packages of layers, for several machines\n"
     "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"
     "\n"
@@ -51,14 +52,15 @@ int Main(std::vector<std::string> arguments) {
   if (command == "bench") return BenchCommand(std::move(arguments));
   if (command == "cache") return CacheCommand(std::move(arguments));
   if (command == "families") return FamiliesCommand(std::move(arguments));
+  if (command == "stage") return StageCommand(std::move(arguments));
   if (command == "fixtures") return FixturesCommand(std::move(arguments));
   if (command == "version" || command == "--version") return Version(arguments);
   if (command == "help" || command == "--help" || command == "-h") {
     std::printf("%s", kUsage);
     return 0;
   }
-  const auto nearest = NearestFlag(
-      command, {"serve", "certify", "bench", "cache", "families", "fixtures", "version", "help"});
+  const auto nearest = NearestFlag(command, {"serve", "certify", "bench", "cache", "families",
+                                             "stage", "fixtures", "version", "help"});
   std::fprintf(stderr, "skippy: unknown command '%s'%s\n\n%s", command.c_str(),
                nearest ? ("; did you mean " + *nearest + "?").c_str() : "", kUsage);
   return 2;

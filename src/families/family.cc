@@ -172,6 +172,69 @@ Status ReadBytes(const SourceFile& file, const toml::table& table, Family& famil
   return {};
 }
 
+Result<Windowless> ReadWindowless(const SourceFile& file, const std::string& name) {
+  if (name.empty()) return Windowless::kAsIs;
+  if (name == "drop") return Windowless::kDropped;
+  if (name == "mask") return Windowless::kMasked;
+  return tl::unexpected<Error>(
+      Bad(file, fmt::format("stages: windowless '{}' is not drop or mask", name)));
+}
+
+Status ReadLayerKeys(const SourceFile& file, const toml::table& stages, StageRecipe& recipe) {
+  SKIPPY_TRY(const toml::table* keys, Section(file, stages, "layer_keys"));
+  for (const auto& [key, node] : *keys) {
+    const auto formula = node.value_exact<std::string>();
+    if (!formula)
+      return tl::unexpected<Error>(
+          Bad(file, fmt::format("stages: layer_keys: '{}' must be a formula", key.str())));
+    recipe.layer_keys.emplace(key.str(), *formula);
+  }
+  return {};
+}
+
+Status ReadSpecialCounts(const SourceFile& file, const toml::table& stages, StageRecipe& recipe) {
+  const toml::node* node = stages.get("special_counts");
+  if (node == nullptr) return {};
+  const auto bad = [&] {
+    return tl::unexpected<Error>(Bad(file, "stages: special_counts must list numbers of layers"));
+  };
+  const toml::array* list = node->as_array();
+  if (list == nullptr) return bad();
+  for (const toml::node& element : *list) {
+    const auto count = element.value_exact<std::int64_t>();
+    if (!count || *count < 1 || *count > 65536) return bad();
+    recipe.special_counts.push_back(static_cast<std::uint32_t>(*count));
+  }
+  return {};
+}
+
+Status ReadStages(const SourceFile& file, const toml::table& table, Family& family) {
+  StageRecipe& recipe = family.stages;
+  SKIPPY_TRY(const toml::table* stages, Section(file, table, "stages"));
+  SKIPPY_RETURN_IF_ERROR(
+      OnlyKeys(file, *stages, "stages: ",
+               {"refused", "capture", "inject", "embedding_scale", "kind", "period", "layer_keys",
+                "dropped", "windowless", "needs_output", "special_counts"}));
+  SKIPPY_TRY(recipe.refused, Text(file, *stages, "refused"));
+  SKIPPY_TRY(const std::string capture, Text(file, *stages, "capture"));
+  if (!capture.empty()) recipe.capture = capture;
+  SKIPPY_TRY(recipe.inject, Text(file, *stages, "inject"));
+  SKIPPY_TRY(recipe.embedding_scale, Text(file, *stages, "embedding_scale"));
+  SKIPPY_TRY(recipe.kind, Text(file, *stages, "kind"));
+  SKIPPY_TRY(recipe.period, Text(file, *stages, "period"));
+  SKIPPY_TRY(recipe.dropped, TextList(file, *stages, "dropped"));
+  SKIPPY_TRY(const std::string windowless, Text(file, *stages, "windowless"));
+  SKIPPY_TRY(recipe.windowless, ReadWindowless(file, windowless));
+  if (const toml::node* node = stages->get("needs_output")) {
+    const auto value = node->value_exact<bool>();
+    if (!value)
+      return tl::unexpected<Error>(Bad(file, "stages: needs_output must be true or false"));
+    recipe.needs_output = *value;
+  }
+  SKIPPY_RETURN_IF_ERROR(ReadLayerKeys(file, *stages, recipe));
+  return ReadSpecialCounts(file, *stages, recipe);
+}
+
 Status ReadCertificate(const SourceFile& file, const toml::table& table, Family& family) {
   Certificate& certificate = family.certificate;
   SKIPPY_TRY(const toml::table* section, Section(file, table, "certificate"));
@@ -199,7 +262,7 @@ Result<Family> ReadFamily(const SourceFile& file, const toml::table& table, cons
   SKIPPY_RETURN_IF_ERROR(
       OnlyKeys(file, table, "",
                {"name", "title", "architectures", "when", "memory", "granularity", "policy",
-                "reason", "values", "bytes", "mla", "certificate"}));
+                "reason", "values", "bytes", "mla", "stages", "certificate"}));
   Family family;
   family.values = common;
   SKIPPY_TRY(family.name, NeededText(file, table, "name"));
@@ -220,12 +283,18 @@ Result<Family> ReadFamily(const SourceFile& file, const toml::table& table, cons
   SKIPPY_RETURN_IF_ERROR(ReadConditions(file, table, family));
   SKIPPY_RETURN_IF_ERROR(ReadValues(file, table, family.values));
   SKIPPY_RETURN_IF_ERROR(ReadBytes(file, table, family));
+  SKIPPY_RETURN_IF_ERROR(ReadStages(file, table, family));
   SKIPPY_RETURN_IF_ERROR(ReadCertificate(file, table, family));
 
   const ByteFormulas& bytes = family.bytes;
   std::vector<std::string> formulas{bytes.token,  bytes.window_token, bytes.window, bytes.snapshot,
                                     bytes.latent, bytes.expanded,     "all_layers"};
   for (const Condition& condition : family.when) formulas.push_back(condition.formula);
+  const StageRecipe& stages = family.stages;
+  for (const std::string* formula : {&stages.embedding_scale, &stages.kind, &stages.period})
+    formulas.push_back(*formula);
+  for (const auto& [key, formula] : stages.layer_keys) formulas.push_back(formula);
+  if (stages.windowless != Windowless::kAsIs) formulas.emplace_back("windowed");
   if (const Status status = CheckFormulas(family.values, formulas); !status)
     return tl::unexpected<Error>(Bad(file, status.error().message));
   return family;

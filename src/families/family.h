@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "families/formula.h"
+#include "families/stage_recipe.h"
 #include "skippy/memory_shape.h"
 #include "skippy/result.h"
 
@@ -52,6 +53,7 @@ struct Family {
   PayloadPolicy policy = PayloadPolicy::kOff;
   std::string reason;  // why kOff
   ByteFormulas bytes;
+  StageRecipe stages;
   Certificate certificate;
   Values values;  // common ones included
 

@@ -182,6 +182,10 @@ std::uint32_t LearnedPositions(const Model& model) {
                           : static_cast<std::uint32_t>(table->ne[1]);
 }
 
+std::uint64_t HostAvailableBytes() { return HostAvailable(); }
+
+std::uint32_t PositionRows(const Model& model) { return model.raw()->hparams.n_pos_per_embd(); }
+
 Result<runtime::RuntimeOptions> ResolveOptions(const Model& model,
                                                const runtime::RuntimeOptions& options) {
   const llama_model& raw = *model.raw();

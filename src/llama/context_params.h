@@ -25,6 +25,8 @@ Result<runtime::RuntimeOptions> ResolveOptions(const Model& model,
 // Positions that the model has learned embeddings for; llama.cpp asserts beyond them. No limit with
 // rope.
 std::uint32_t LearnedPositions(const Model& model);
+// Numbers that a position takes in a batch of embeddings: 4 with sectioned rope, else 1.
+std::uint32_t PositionRows(const Model& model);
 
 llama_context_params ContextParams(const runtime::RuntimeOptions& resolved);
 
@@ -33,6 +35,8 @@ std::uint64_t EstimateContextBytes(const Model& model, const runtime::RuntimeOpt
 // What this process may still take: free device memory if layers are offloaded, else the smaller of
 // the machine's available memory and the control group's rest. Zero: unknown.
 std::uint64_t AvailableBytes(const Model& model);
+// The same without a model: the host's memory.
+std::uint64_t HostAvailableBytes();
 
 // cells: cells a lane as llama.cpp laid them out.
 Identity RuntimeIdentity(const Model& model, const runtime::RuntimeOptions& resolved,

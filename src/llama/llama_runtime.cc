@@ -11,7 +11,9 @@
 #include "llama/full_state.h"
 #include "llama/log_hook.h"
 #include "llama/memory_layout.h"
+#include "llama/stage_io.h"
 #include "runtime/full_state.h"
+#include "runtime/stage_access.h"
 
 namespace skippy::llama {
 namespace {
@@ -29,9 +31,13 @@ struct Lane {
   bool elsewhere = false;
 };
 
-class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAccess {
+class LlamaRuntime final : public runtime::Runtime,
+                           public runtime::FullStateAccess,
+                           public runtime::StageAccess {
  public:
-  LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options, ContextPtr context);
+  // `stage`: null for a whole model.
+  LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options, ContextPtr context,
+               std::unique_ptr<StageIo> stage);
 
   const runtime::RuntimeInfo& info() const override { return info_; }
   Status Decode(std::span<const runtime::DecodeItem> items) override;
@@ -50,14 +56,30 @@ class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAcc
   Status UseAdapters(std::span<const std::pair<std::uint32_t, float>> adapters) override;
   Result<std::vector<std::byte>> ExportFullState(SeqId lane) override;
   Status ImportFullState(SeqId lane, ByteSpan state) override;
+  std::uint32_t input_width() const override { return stage_ ? stage_->nodes().width : 0; }
+  std::uint32_t output_width() const override { return Captures() ? stage_->nodes().width : 0; }
+  Status DecodeRows(std::span<const runtime::RowsItem> items) override;
+  std::span<const float> OutputRows(std::size_t item) const override;
 
  private:
   bool Known(SeqId lane) const { return lane.value < lanes_.size(); }
   Status CheckLane(SeqId lane) const;
   Status CheckInPlace(SeqId lane) const;
-  Status CheckItems(std::span<const runtime::DecodeItem> items) const;
-  void FillBatch(std::span<const runtime::DecodeItem> items);
-  Status Run(std::span<const runtime::DecodeItem> items);
+  // A step of a lane: what Decode and DecodeRows have in common.
+  struct Step {
+    SeqId lane;
+    Pos pos;
+    Pos tokens;
+    bool want_logits;
+    Pos end() const { return pos + tokens; }
+  };
+  bool Captures() const { return stage_ != nullptr && stage_->captures(); }
+  Status CheckSteps(std::span<const Step> steps) const;
+  Status CheckTokens(TokenSpan tokens) const;
+  void FillBatch(std::span<const Step> steps);
+  Status Run(std::span<const Step> steps);
+  // With the tokens or rows in place: fills the batch, runs it, moves the lanes on.
+  Status Advance(std::span<const Step> steps);
   Pos RingHeldFrom(SeqId lane) const;
   bool InPlace(SeqId lane, PosRange positions) const;
   Status CheckImport(const runtime::ImportRequest& request) const;
@@ -68,6 +90,7 @@ class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAcc
   Status CopyChecked(SeqId from, SeqId to);
 
   const Model& model_;
+  const std::unique_ptr<StageIo> stage_;  // the context calls it
   ContextPtr context_;
   MemoryLayout layout_;
   runtime::RuntimeInfo info_;
@@ -75,17 +98,20 @@ class LlamaRuntime final : public runtime::Runtime, public runtime::FullStateAcc
 
   // The batch in the form that llama_decode wants; reused.
   std::vector<llama_token> tokens_;
+  std::span<const float> rows_;  // a stage's input, where it enters as embeddings
   std::vector<llama_pos> positions_;
   std::vector<std::int32_t> sequence_counts_;
   std::vector<llama_seq_id> sequences_;
   std::vector<llama_seq_id*> sequence_pointers_;
   std::vector<std::int8_t> wants_logits_;
   std::vector<std::int32_t> logits_rows_;  // of each item of the last Decode; -1: not wanted
+  std::vector<PosRange> output_rows_;      // of each item of the last DecodeRows
 };
 
 LlamaRuntime::LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options,
-                           ContextPtr context)
+                           ContextPtr context, std::unique_ptr<StageIo> stage)
     : model_(model),
+      stage_(std::move(stage)),
       context_(std::move(context)),
       layout_(InspectMemory(context_.get(), *model.raw())),
       lanes_(options.lanes) {
@@ -120,64 +146,72 @@ Status LlamaRuntime::CheckInPlace(SeqId lane) const {
   return {};
 }
 
-Status LlamaRuntime::CheckItems(std::span<const runtime::DecodeItem> items) const {
-  if (items.empty()) return Err(ErrorCode::kInvalidArgument, "decode: no items");
-  if (items.size() > lanes_.size())
+Status LlamaRuntime::CheckSteps(std::span<const Step> steps) const {
+  if (steps.empty()) return Err(ErrorCode::kInvalidArgument, "decode: no items");
+  if (steps.size() > lanes_.size())
     return Err(ErrorCode::kInvalidArgument, "decode: more items than lanes");
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const runtime::DecodeItem& item = items[i];
-    SKIPPY_RETURN_IF_ERROR(CheckLane(item.lane));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    SKIPPY_RETURN_IF_ERROR(CheckLane(step.lane));
     for (std::size_t j = 0; j < i; ++j)
-      if (items[j].lane == item.lane)
+      if (steps[j].lane == step.lane)
         return Err(ErrorCode::kInvalidArgument,
-                   fmt::format("decode: lane {} twice", item.lane.value));
-    const std::size_t most = items.size() == 1 ? info_.chunk : 1;
-    if (item.tokens.empty() || item.tokens.size() > most)
-      return Err(
-          ErrorCode::kInvalidArgument,
-          fmt::format("decode: {} tokens for one item, must be 1..{}", item.tokens.size(), most));
-    if (item.pos != lanes_[item.lane.value].end)
+                   fmt::format("decode: lane {} twice", step.lane.value));
+    const Pos most = steps.size() == 1 ? info_.chunk : 1;
+    if (step.tokens == 0 || step.tokens > most)
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("decode: position {} in lane {}, which ends at {}", item.pos,
-                             item.lane.value, lanes_[item.lane.value].end));
-    if (item.tokens.size() > info_.context - item.pos)
+                 fmt::format("decode: {} tokens for one item, must be 1..{}", step.tokens, most));
+    if (step.pos != lanes_[step.lane.value].end)
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("decode: {} positions in a lane of {}", item.pos + item.tokens.size(),
-                             info_.context));
-    for (const Token token : item.tokens)
-      if (token < 0 || static_cast<std::uint32_t>(token) >= info_.vocab)
-        return Err(
-            ErrorCode::kInvalidArgument,
-            fmt::format("token {} is not in the vocabulary of {} tokens", token, info_.vocab));
+                 fmt::format("decode: position {} in lane {}, which ends at {}", step.pos,
+                             step.lane.value, lanes_[step.lane.value].end));
+    if (step.tokens > info_.context - step.pos)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("decode: {} positions in a lane of {}", step.end(), info_.context));
   }
   return {};
 }
 
-void LlamaRuntime::FillBatch(std::span<const runtime::DecodeItem> items) {
-  tokens_.clear();
+Status LlamaRuntime::CheckTokens(TokenSpan tokens) const {
+  for (const Token token : tokens)
+    if (token < 0 || static_cast<std::uint32_t>(token) >= info_.vocab)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("token {} is not in the vocabulary of {} tokens", token, info_.vocab));
+  return {};
+}
+
+void LlamaRuntime::FillBatch(std::span<const Step> steps) {
   positions_.clear();
   sequences_.clear();
   wants_logits_.clear();
   logits_rows_.clear();
-  for (const runtime::DecodeItem& item : items) {
-    tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
-    for (Pos i = 0; i < item.tokens.size(); ++i)
-      positions_.push_back(static_cast<llama_pos>(item.pos + i));
-    sequences_.resize(tokens_.size(), static_cast<llama_seq_id>(item.lane.value));
-    wants_logits_.resize(tokens_.size(), 0);
-    wants_logits_.back() = item.want_logits ? 1 : 0;
-    logits_rows_.push_back(item.want_logits ? static_cast<std::int32_t>(tokens_.size()) - 1 : -1);
+  for (const Step& step : steps) {
+    for (Pos p = step.pos; p < step.end(); ++p) positions_.push_back(static_cast<llama_pos>(p));
+    sequences_.resize(positions_.size(), static_cast<llama_seq_id>(step.lane.value));
+    // The last layer computes the rows that are wanted only: all of them, where rows leave it.
+    wants_logits_.resize(positions_.size(), Captures() ? 1 : 0);
+    if (step.want_logits) wants_logits_.back() = 1;
+    logits_rows_.push_back(step.want_logits ? static_cast<std::int32_t>(positions_.size()) - 1
+                                            : -1);
   }
-  sequence_counts_.assign(tokens_.size(), 1);
+  sequence_counts_.assign(positions_.size(), 1);
   sequence_pointers_.clear();
   for (llama_seq_id& sequence : sequences_) sequence_pointers_.push_back(&sequence);
 }
 
-Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
+Status LlamaRuntime::Run(std::span<const Step> steps) try {
   ClearErrors();
-  const llama_batch batch{.n_tokens = static_cast<std::int32_t>(tokens_.size()),
-                          .token = tokens_.data(),
-                          .embd = nullptr,
+  const std::size_t count = positions_.size();
+  if (!rows_.empty()) {
+    // Embeddings bring their positions in as many rows as the model's rope has, text's own being
+    // p, p, p, 0.
+    for (std::uint32_t row = 1; row < PositionRows(model_); ++row)
+      for (std::size_t i = 0; i < count; ++i) positions_.push_back(row < 3 ? positions_[i] : 0);
+  }
+  const llama_batch batch{.n_tokens = static_cast<std::int32_t>(count),
+                          .token = rows_.empty() ? tokens_.data() : nullptr,
+                          // llama.cpp does not write to it
+                          .embd = rows_.empty() ? nullptr : const_cast<float*>(rows_.data()),
                           .pos = positions_.data(),
                           .n_seq_id = sequence_counts_.data(),
                           .seq_id = sequence_pointers_.data(),
@@ -190,29 +224,79 @@ Status LlamaRuntime::Run(std::span<const runtime::DecodeItem> items) try {
   if (code != 0)
     return Err(code == -1 ? ErrorCode::kInvalidArgument : ErrorCode::kInternal,
                fmt::format("llama.cpp failed to decode ({}): {}", code, ErrorLines()));
-  for (const runtime::DecodeItem& item : items)
-    if (!lanes_[item.lane.value].elsewhere &&
-        !InPlace(item.lane, {item.pos, item.pos + static_cast<Pos>(item.tokens.size())}))
+  for (const Step& step : steps)
+    if (!lanes_[step.lane.value].elsewhere && !InPlace(step.lane, {step.pos, step.end()}))
       return Err(ErrorCode::kInternal,
                  fmt::format("llama.cpp put positions [{}, {}) of lane {} into unexpected cells",
-                             item.pos, item.pos + item.tokens.size(), item.lane.value));
+                             step.pos, step.end(), step.lane.value));
   return {};
 } catch (const std::exception& error) {
   return Err(ErrorCode::kInternal, fmt::format("llama.cpp failed to decode: {}", error.what()));
 }
 
-Status LlamaRuntime::Decode(std::span<const runtime::DecodeItem> items) {
-  logits_rows_.clear();
-  SKIPPY_RETURN_IF_ERROR(CheckItems(items));
-  FillBatch(items);
-  if (auto status = Run(items); !status) {
+Status LlamaRuntime::Advance(std::span<const Step> steps) {
+  FillBatch(steps);
+  auto status = Run(steps);
+  if (status && stage_) status = stage_->Finish();
+  if (!status) {
     logits_rows_.clear();
-    for (const runtime::DecodeItem& item : items) lanes_[item.lane.value].broken = true;
+    output_rows_.clear();
+    for (const Step& step : steps) lanes_[step.lane.value].broken = true;
     return status;
   }
-  for (const runtime::DecodeItem& item : items)
-    lanes_[item.lane.value].end = item.pos + static_cast<Pos>(item.tokens.size());
+  for (const Step& step : steps) lanes_[step.lane.value].end = step.end();
   return {};
+}
+
+Status LlamaRuntime::Decode(std::span<const runtime::DecodeItem> items) {
+  logits_rows_.clear();
+  if (stage_)
+    return Err(ErrorCode::kUnsupported, "decode: a stage takes rows of activations, not tokens");
+  std::vector<Step> steps;
+  for (const runtime::DecodeItem& item : items)
+    steps.push_back({item.lane, item.pos, static_cast<Pos>(item.tokens.size()), item.want_logits});
+  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps));
+  tokens_.clear();
+  for (const runtime::DecodeItem& item : items) {
+    SKIPPY_RETURN_IF_ERROR(CheckTokens(item.tokens));
+    tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
+  }
+  return Advance(steps);
+}
+
+Status LlamaRuntime::DecodeRows(std::span<const runtime::RowsItem> items) {
+  logits_rows_.clear();
+  output_rows_.clear();
+  if (!stage_) return Err(ErrorCode::kUnsupported, "decode: a whole model takes tokens, not rows");
+  const std::uint32_t width = stage_->nodes().width;
+  std::vector<Step> steps;
+  Pos before = 0;
+  for (const runtime::RowsItem& item : items) {
+    if (item.rows.size() % width != 0)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("decode: {} values are no rows of {}", item.rows.size(), width));
+    const auto tokens = static_cast<Pos>(item.rows.size() / width);
+    steps.push_back({item.lane, item.pos, tokens, item.want_logits && !Captures()});
+    output_rows_.push_back({before, before + tokens});
+    before += tokens;
+  }
+  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps));
+  std::vector<float> input;
+  for (const runtime::RowsItem& item : items)
+    input.insert(input.end(), item.rows.begin(), item.rows.end());
+  stage_->Begin(input);
+  // Injected rows are written over a node of a graph that begins with tokens.
+  const bool injected = !stage_->nodes().inject.empty();
+  rows_ = injected ? std::span<const float>() : input;
+  tokens_.assign(injected ? before : 0, 0);
+  return Advance(steps);
+}
+
+std::span<const float> LlamaRuntime::OutputRows(std::size_t item) const {
+  if (item >= output_rows_.size() || !Captures()) return {};
+  const std::size_t width = stage_->nodes().width;
+  return stage_->captured().subspan(output_rows_[item].begin * width,
+                                    output_rows_[item].size() * width);
 }
 
 std::span<const float> LlamaRuntime::Logits(std::size_t item) {
@@ -511,8 +595,11 @@ Status LlamaRuntime::UseAdapters(std::span<const std::pair<std::uint32_t, float>
 
 }  // namespace
 
-Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
-                                                      const runtime::RuntimeOptions& options) try {
+namespace {
+
+Result<std::unique_ptr<runtime::Runtime>> Make(const Model& model,
+                                               const runtime::RuntimeOptions& options,
+                                               const StageContract* contract) try {
   SKIPPY_TRY(const runtime::RuntimeOptions resolved, ResolveOptions(model, options));
   const std::uint64_t needed = EstimateContextBytes(model, resolved);
   const std::uint64_t available = AvailableBytes(model);
@@ -521,17 +608,40 @@ Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
         ErrorCode::kResourceExhausted,
         fmt::format("a context of {} positions for {} lanes needs about {} bytes, {} are available",
                     resolved.context, resolved.lanes, needed, available));
+  llama_context_params params = ContextParams(resolved);
+  std::unique_ptr<StageIo> stage;
+  if (contract != nullptr) {
+    stage = std::make_unique<StageIo>(contract->nodes);
+    params.cb_eval = &StageIo::OnNode;
+    params.cb_eval_user_data = stage.get();
+    if (stage->captures()) params.n_outputs_max = params.n_batch;
+  }
   ClearErrors();
-  ContextPtr context(llama_init_from_model(model.raw(), ContextParams(resolved)));
+  ContextPtr context(llama_init_from_model(model.raw(), params));
   if (!context)
     return Err(
         ErrorCode::kResourceExhausted,
         fmt::format("llama.cpp cannot create the context (about {} bytes needed, {} available): {}",
                     needed, available, ErrorLines()));
   return std::unique_ptr<runtime::Runtime>(
-      std::make_unique<LlamaRuntime>(model, resolved, std::move(context)));
+      std::make_unique<LlamaRuntime>(model, resolved, std::move(context), std::move(stage)));
 } catch (const std::exception& error) {
   return Err(ErrorCode::kInternal, fmt::format("creating the context: {}", error.what()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
+                                                      const runtime::RuntimeOptions& options) {
+  return Make(model, options, nullptr);
+}
+
+Result<StageRuntime> MakeStageRuntime(const Model& model, const runtime::RuntimeOptions& options,
+                                      const StageContract& contract) {
+  StageRuntime made;
+  SKIPPY_TRY(made.runtime, Make(model, options, &contract));
+  made.stage = dynamic_cast<runtime::StageAccess*>(made.runtime.get());
+  return made;
 }
 
 }  // namespace skippy::llama

@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "llama/model.h"
+#include "llama/stage_io.h"
 #include "runtime/runtime.h"
 #include "runtime/runtime_options.h"
+#include "runtime/stage_access.h"
 #include "skippy/result.h"
 
 struct llama_context;
@@ -21,5 +23,16 @@ namespace skippy::llama {
 // into memory (message has needed and available bytes). `model` must outlive the runtime.
 Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
                                                       const runtime::RuntimeOptions& options);
+
+// A range of a model's layers, as `skippy stage split` cuts it; `model` is that file.
+struct StageContract {
+  StageNodes nodes;
+};
+struct StageRuntime {
+  std::unique_ptr<runtime::Runtime> runtime;
+  runtime::StageAccess* stage = nullptr;  // of `runtime`
+};
+Result<StageRuntime> MakeStageRuntime(const Model& model, const runtime::RuntimeOptions& options,
+                                      const StageContract& contract);
 
 }  // namespace skippy::llama

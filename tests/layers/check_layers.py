@@ -22,17 +22,19 @@ ALLOWED = {
     "fixtures": {"skippy", "base"},
     "bench": {"skippy", "base", "runtime", "engine"},
     "certify": {"skippy", "base", "runtime", "engine"},
+    "stage": {"skippy", "base", "families", "llama"},
     "api": {"skippy", "base", "runtime", "engine", "llama"},
-    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify", "bench"},
+    "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify", "bench",
+            "stage"},
 }
 # Foreign headers that only some folders may see.
 FENCED = [
     (re.compile(r"^(llama[-.]|llama-.*|ggml)"), {"llama"}, "llama.cpp's own headers"),
-    (re.compile(r"^gguf\.h|^ggml(-quants)?\.h"), {"llama", "fixtures"}, "gguf"),
+    (re.compile(r"^gguf\.h|^ggml(-quants)?\.h"), {"llama", "fixtures", "stage"}, "gguf"),
     (re.compile(r"^(server-|chat\.h|json\.h|common\.h|sampling\.h)"), {"api", "llama"}, "llama.cpp's protocol files"),
     (re.compile(r"^(httplib|cpp-httplib)"), {"api", "cli"}, "the HTTP library"),
     (re.compile(r"^(muParser|toml\+\+)"), {"families"}, "the libraries behind family files"),
-    (re.compile(r"^nlohmann/"), {"bench", "certify"}, "the JSON library"),
+    (re.compile(r"^nlohmann/"), {"bench", "certify", "stage"}, "the JSON library"),
     (re.compile(r"^CLI/"), {"cli", "fixtures"}, "the command line library"),
 ]
 # The public cache headers must not see a runtime; these parts of skippy/ are for the engine's side only.

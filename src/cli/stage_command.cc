@@ -1,0 +1,22 @@
+// skippy stage: finds the subcommand and runs it.
+#include "cli/stage_command.h"
+
+#include <cstdio>
+
+#include "cli/commands.h"
+
+namespace skippy::cli {
+
+int StageCommand(std::vector<std::string> arguments) {
+  const std::string what = arguments.empty() ? "" : arguments.front();
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  if (what == "split") return StageSplit(std::move(arguments));
+  const bool help = what == "--help" || what == "-h";
+  std::fprintf(help ? stdout : stderr,
+               "Usage: skippy stage split --model M.gguf --out DIR "
+               "(--layers A..B,B..C | --auto N | --max-bytes BYTES) [FLAGS]\n\n"
+               "  split  cuts a model into packages of layers, without loading it\n");
+  return help ? 0 : 2;
+}
+
+}  // namespace skippy::cli

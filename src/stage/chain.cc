@@ -1,0 +1,95 @@
+#include "stage/chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace skippy::stage {
+namespace {
+
+// Stages 0..a, a..b, ..., z..layers of one model.
+Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages) {
+  std::uint32_t at = 0;
+  for (const Manifest& stage : stages) {
+    if (stage.kind != "stage")
+      return Err(ErrorCode::kInvalidArgument, "a vocabulary is given where a stage should be");
+    if (stage.model != vocabulary.model)
+      return Err(
+          ErrorCode::kInvalidArgument,
+          fmt::format("stage {} is of {} ({}), the vocabulary of {} ({})", ToString(stage.layers),
+                      stage.model.name, stage.model.digest.ShortHex(), vocabulary.model.name,
+                      vocabulary.model.digest.ShortHex()));
+    if (stage.layers.begin != at)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("{} before stage {}: the layers before it end at {}",
+                             stage.layers.begin > at ? "a gap" : "an overlap",
+                             ToString(stage.layers), at));
+    at = stage.layers.end;
+  }
+  if (at != vocabulary.model.layers)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("the stages end at layer {} of {}", at, vocabulary.model.layers));
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options) {
+  LoadedStage stage;
+  SKIPPY_TRY(stage.manifest, ReadManifest(folder));
+  if (stage.manifest.kind != "stage")
+    return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a stage", folder));
+  llama::ModelOptions file;
+  file.path = folder + "/" + kSliceName;
+  file.need_tokenizer = false;
+  SKIPPY_TRY(stage.model, llama::Model::Load(file));
+  if (stage.model->content_digest() != stage.manifest.digest)
+    return Err(ErrorCode::kCorruption,
+               fmt::format("'{}' is not the file that its manifest describes: cut the model again",
+                           file.path));
+  const llama::StageContract contract{{.inject = stage.manifest.input.node,
+                                       .capture = stage.manifest.output.node,
+                                       .width = stage.manifest.input.width}};
+  SKIPPY_TRY(stage.runtime, llama::MakeStageRuntime(*stage.model, options, contract));
+  return stage;
+}
+
+Result<std::unique_ptr<Chain>> Chain::Load(const std::string& vocabulary,
+                                           std::vector<std::string> stages,
+                                           const runtime::RuntimeOptions& options) {
+  SKIPPY_TRY(const Manifest words, ReadManifest(vocabulary));
+  std::vector<std::pair<Manifest, std::string>> found;
+  for (std::string& folder : stages) {
+    SKIPPY_TRY(Manifest manifest, ReadManifest(folder));
+    found.emplace_back(std::move(manifest), std::move(folder));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.first.layers.begin < b.first.layers.begin;
+  });
+  std::vector<Manifest> manifests;
+  for (const auto& [manifest, folder] : found) manifests.push_back(manifest);
+  SKIPPY_RETURN_IF_ERROR(CheckRow(words, manifests));
+  std::unique_ptr<Chain> chain(new Chain());
+  SKIPPY_TRY(chain->embedding_, EmbeddingTable::Open(vocabulary));
+  for (const auto& [manifest, folder] : found) {
+    SKIPPY_TRY(LoadedStage stage, LoadStage(folder, options));
+    chain->stages_.push_back(std::move(stage));
+  }
+  return chain;
+}
+
+Status Chain::Decode(SeqId lane, Pos pos, TokenSpan tokens, bool want_logits) {
+  std::vector<float> rows(tokens.size() * embedding_->width());
+  SKIPPY_RETURN_IF_ERROR(embedding_->Rows(tokens, rows));
+  for (LoadedStage& stage : stages_) {
+    const runtime::RowsItem item{lane, pos, rows, want_logits};
+    SKIPPY_RETURN_IF_ERROR(stage.runtime.stage->DecodeRows({&item, 1}));
+    const std::span<const float> left = stage.runtime.stage->OutputRows(0);
+    rows.assign(left.begin(), left.end());
+  }
+  return {};
+}
+
+std::span<const float> Chain::Logits() { return stages_.back().runtime.runtime->Logits(0); }
+
+}  // namespace skippy::stage

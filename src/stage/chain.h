@@ -1,0 +1,49 @@
+// All stages of a model in one process, one behind the other: tokens in, logits out.
+//
+// Guarantees: with the same settings, the bits of the whole model. Threads: single-threaded.
+// Errors: kInvalidArgument (packages of different models, a gap, no first or last layers: said
+// before anything is loaded), those of loading and of the stages. Cost: the stages' files in
+// memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "llama/llama_runtime.h"
+#include "runtime/runtime_options.h"
+#include "skippy/result.h"
+#include "skippy/types.h"
+#include "stage/embedding.h"
+#include "stage/manifest.h"
+
+namespace skippy::stage {
+
+// One stage, loaded.
+struct LoadedStage {
+  Manifest manifest;
+  std::unique_ptr<llama::Model> model;
+  llama::StageRuntime runtime;
+};
+Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options);
+
+class Chain {
+ public:
+  // `vocabulary`: the folder of the vocabulary package; `stages`: of the others, in any order.
+  static Result<std::unique_ptr<Chain>> Load(const std::string& vocabulary,
+                                             std::vector<std::string> stages,
+                                             const runtime::RuntimeOptions& options);
+
+  // tokens at [pos, pos + tokens.size()) of `lane`: as Runtime::Decode with one item.
+  Status Decode(SeqId lane, Pos pos, TokenSpan tokens, bool want_logits);
+  std::span<const float> Logits();
+
+ private:
+  Chain() = default;
+
+  std::unique_ptr<EmbeddingTable> embedding_;
+  std::vector<LoadedStage> stages_;
+};
+
+}  // namespace skippy::stage

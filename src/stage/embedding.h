@@ -1,0 +1,37 @@
+// The embedding rows of a model, read from a vocabulary package: what enters the first stage.
+//
+// Guarantees: the bits that llama.cpp's own lookup gives on the CPU. Threads: thread-safe for
+// reading. Errors: kInvalidArgument (no such tensor, a token beyond it, the file became shorter).
+// Cost: one read of a row a token; nothing is kept.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "skippy/result.h"
+#include "skippy/types.h"
+#include "stage/source.h"
+
+namespace skippy::stage {
+
+class EmbeddingTable {
+ public:
+  // `folder`: of the vocabulary package.
+  static Result<std::unique_ptr<EmbeddingTable>> Open(const std::string& folder);
+
+  std::uint32_t width() const { return width_; }
+  // out.size() == tokens.size() * width(), token-major.
+  Status Rows(TokenSpan tokens, std::span<float> out) const;
+
+ private:
+  EmbeddingTable() = default;
+
+  std::unique_ptr<Source> source_;
+  const SourceTensor* tensor_ = nullptr;
+  std::uint32_t width_ = 0;
+  std::uint64_t row_bytes_ = 0;
+  float scale_ = 1;
+};
+
+}  // namespace skippy::stage

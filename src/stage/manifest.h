@@ -1,0 +1,56 @@
+// The manifest of a package: what a stage's file is, of which model, and what it expects of its
+// neighbours. JSON, beside the file; docs/stages.md has an example.
+//
+// Threads: pure functions, but for reading and writing files. Errors: kNotFound (no manifest),
+// kInvalidArgument (not JSON, a field is missing or of the wrong kind: it is named; another
+// version), kUnavailable (cannot write).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "skippy/digest.h"
+#include "skippy/result.h"
+#include "stage/slice_plan.h"
+
+namespace skippy::stage {
+
+inline constexpr int kManifestVersion = 1;
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kSliceName = "model.gguf";
+
+struct ModelRecord {
+  std::string name;  // the file's, for people
+  std::string architecture;
+  std::string family;
+  std::uint32_t layers = 0;
+  std::uint32_t embedding = 0;  // width of an embedding row
+  std::uint64_t bytes = 0;
+  Digest digest;  // BLAKE3 of all its files
+  bool operator==(const ModelRecord&) const = default;
+};
+
+struct Manifest {
+  std::string kind;  // "stage" or "vocabulary"
+  ModelRecord model;
+  LayerRange layers;  // stages
+  bool first = false;
+  bool last = false;
+  Boundary input;
+  Boundary output;
+  double embedding_scale = 1;  // vocabularies: on a row before it enters the first stage
+  std::vector<std::string> added;
+  std::uint64_t bytes = 0;
+  Digest digest;  // BLAKE3 of the file
+  bool operator==(const Manifest&) const = default;
+};
+
+std::string ToJson(const Manifest& manifest);
+Result<Manifest> ParseManifest(const std::string& json, const std::string& where);
+
+// `folder`: of the package. Written whole or not at all.
+Status WriteManifest(const std::string& folder, const Manifest& manifest);
+Result<Manifest> ReadManifest(const std::string& folder);
+
+}  // namespace skippy::stage

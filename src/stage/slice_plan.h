@@ -1,0 +1,74 @@
+// What the file of one stage consists of: which tensors, under which names, with which metadata.
+//
+// A stage is a model of its own to llama.cpp: its layers are numbered from 0. Weights are the whole
+// model's, byte for byte; what the architecture insists on and nobody reads (a vocabulary in the
+// middle, a layer of a kind that the range lacks) is zeros, written as holes.
+//
+// Threads: pure functions. Errors: kUnsupported (the family's reason why it cannot be cut),
+// kInvalidArgument (a range beyond the model, a file whose tensors do not fit its metadata).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "families/family.h"
+#include "stage/layer_range.h"
+#include "stage/source.h"
+
+namespace skippy::stage {
+
+// Tokens of a vocabulary that nobody reads.
+inline constexpr std::uint32_t kStubVocabulary = 32;
+
+// How a stage's input enters, or its output leaves.
+struct Boundary {
+  std::string node;         // of the graph; empty: as embeddings (input), as logits (output)
+  std::uint32_t width = 0;  // floats a token
+  bool operator==(const Boundary&) const = default;
+};
+
+struct PlannedTensor {
+  std::string name;
+  const SourceTensor* source = nullptr;  // null: zeros of this type and shape
+  int type = 0;
+  std::vector<std::int64_t> shape;
+};
+
+// One layer of the stage: a layer of the whole model, or a dummy in the shape of one.
+struct StageLayer {
+  std::uint32_t source = 0;
+  bool dummy = false;
+};
+
+using KeyValue = std::variant<std::uint32_t, std::string, std::vector<bool>>;
+
+struct SlicePlan {
+  LayerRange layers;
+  bool first = false;
+  bool last = false;
+  std::vector<StageLayer> order;
+  Boundary input;
+  Boundary output;
+  std::vector<std::string> added;  // what is not the whole model's, in words
+  std::vector<PlannedTensor> tensors;
+  // Metadata, by full key. Lists with one entry a layer are cut to `order` besides.
+  std::map<std::string, KeyValue> set;
+  std::set<std::string> dropped;
+  bool tokenizer = false;  // keeps tokenizer.*
+};
+
+// Layers that can be cut: without draft heads (multi-token prediction), which stages do not carry.
+Result<std::uint32_t> LayersOf(const Source& source);
+// Bytes of each layer, and of the head; for CutInto and CutBelow.
+Result<Weights> WeightsOf(const Source& source);
+
+// `recipe`: the family's, or a default one. The source must outlive the plan.
+Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range);
+// The tokenizer, the template and the embedding rows: what the coordinator needs of the model.
+Result<SlicePlan> PlanVocabulary(const Source& source);
+
+}  // namespace skippy::stage

@@ -1,0 +1,166 @@
+#include "stage/split.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "families/identify.h"
+#include "llama/gguf_check.h"
+#include "stage/slice_file.h"
+
+namespace skippy::stage {
+namespace {
+
+Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Source& source) {
+  const int given = static_cast<int>(!options.layers.empty()) +
+                    static_cast<int>(options.stages > 0) + static_cast<int>(options.max_bytes > 0);
+  if (given != 1)
+    return Err(ErrorCode::kInvalidArgument,
+               "say where to cut: ranges of layers, a number of stages, or the bytes that a stage "
+               "may have");
+  SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
+  if (!options.layers.empty()) return ParseRanges(options.layers, layers);
+  SKIPPY_TRY(const Weights weights, WeightsOf(source));
+  if (options.stages > 0) return CutInto(options.stages, weights);
+  return CutBelow(options.max_bytes, weights);
+}
+
+// The family that the model is of; architectures of no family are cut by the usual recipe.
+Result<families::Family> FamilyOf(const Source& source) {
+  const auto& families = families::EmbeddedFamilies();
+  if (!families) return tl::unexpected<Error>(families.error());
+  const families::Match match = families::Identify(*families, source.facts());
+  if (match.family != nullptr) return *match.family;
+  families::Family unknown;
+  unknown.name = "unknown";
+  return unknown;
+}
+
+class Splitter {
+ public:
+  Splitter(const Source& source, families::Family family, const SplitProgress& progress)
+      : source_(source), family_(std::move(family)), progress_(progress) {}
+
+  Status DescribeModel(const std::string& path);
+  Result<Package> Vocabulary(const std::string& out);
+  Result<Package> Stage(const std::string& out, const SlicePlan& plan);
+  const families::Family& family() const { return family_; }
+
+ private:
+  Result<Package> Write(const std::string& folder, const SlicePlan& plan, Manifest manifest);
+  Result<bool> IsThere(const std::string& folder, const Manifest& wanted, Manifest& found) const;
+
+  const Source& source_;
+  const families::Family family_;
+  const SplitProgress& progress_;
+  ModelRecord model_;
+};
+
+Status Splitter::DescribeModel(const std::string& path) {
+  model_.name = std::filesystem::path(path).filename().string();
+  model_.architecture = source_.facts().architecture;
+  model_.family = family_.name;
+  SKIPPY_TRY(model_.layers, LayersOf(source_));
+  const auto embedding = source_.facts().numbers.find(model_.architecture + ".embedding_length");
+  if (embedding != source_.facts().numbers.end())
+    model_.embedding = static_cast<std::uint32_t>(embedding->second.values.front());
+  model_.bytes = source_.bytes();
+  SKIPPY_TRY(model_.digest, llama::DigestFiles(source_.files()));
+  return {};
+}
+
+// A finished package of the same model and range; one of something else must not be overwritten.
+Result<bool> Splitter::IsThere(const std::string& folder, const Manifest& wanted,
+                               Manifest& found) const {
+  Result<Manifest> manifest = ReadManifest(folder);
+  if (!manifest) {
+    if (manifest.error().code == ErrorCode::kNotFound) return false;
+    return tl::unexpected<Error>(manifest.error());
+  }
+  if (manifest->model.digest != wanted.model.digest || manifest->layers != wanted.layers ||
+      manifest->kind != wanted.kind)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' holds a package of another model ({}): remove it or choose "
+                           "another folder",
+                           folder, manifest->model.name));
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(folder + "/" + kSliceName, error);
+  if (error || bytes != manifest->bytes) return false;
+  found = std::move(*manifest);
+  return true;
+}
+
+Result<Package> Splitter::Write(const std::string& folder, const SlicePlan& plan,
+                                Manifest manifest) {
+  manifest.model = model_;
+  Package package;
+  package.folder = folder;
+  SKIPPY_TRY(package.was_there, IsThere(folder, manifest, package.manifest));
+  if (package.was_there) return package;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return Err(ErrorCode::kUnavailable,
+               fmt::format("cannot create '{}': {}", folder, error.message()));
+  const std::string what = std::filesystem::path(folder).filename().string();
+  SKIPPY_TRY(const WrittenFile file, WriteSlice(source_, plan, folder + "/" + kSliceName,
+                                                [&](std::uint64_t done, std::uint64_t total) {
+                                                  return !progress_ || progress_(done, total, what);
+                                                }));
+  manifest.bytes = file.bytes;
+  manifest.digest = file.digest;
+  SKIPPY_RETURN_IF_ERROR(WriteManifest(folder, manifest));
+  package.manifest = std::move(manifest);
+  return package;
+}
+
+Result<Package> Splitter::Vocabulary(const std::string& out) {
+  SKIPPY_TRY(const SlicePlan plan, PlanVocabulary(source_));
+  Manifest manifest;
+  manifest.kind = "vocabulary";
+  if (!family_.stages.embedding_scale.empty()) {
+    families::Evaluator formulas(family_.values, source_.facts(), families::KvTypes());
+    SKIPPY_TRY(manifest.embedding_scale, formulas.At(family_.stages.embedding_scale, 0));
+  }
+  return Write(out + "/vocabulary", plan, std::move(manifest));
+}
+
+Result<Package> Splitter::Stage(const std::string& out, const SlicePlan& plan) {
+  Manifest manifest;
+  manifest.kind = "stage";
+  manifest.layers = plan.layers;
+  manifest.first = plan.first;
+  manifest.last = plan.last;
+  manifest.input = plan.input;
+  manifest.output = plan.output;
+  manifest.added = plan.added;
+  return Write(out + "/stage-" + ToString(plan.layers), plan, std::move(manifest));
+}
+
+}  // namespace
+
+Result<std::vector<Package>> Split(const SplitOptions& options, const SplitProgress& progress) {
+  SKIPPY_TRY(const std::unique_ptr<Source> source, Source::Open(options.model));
+  SKIPPY_TRY(const std::vector<LayerRange> ranges, RangesOf(options, *source));
+  SKIPPY_TRY(families::Family family, FamilyOf(*source));
+  Splitter splitter(*source, std::move(family), progress);
+  // All plans first: nothing is written for a model that cannot be cut there.
+  std::vector<SlicePlan> plans;
+  for (const LayerRange range : ranges) {
+    SKIPPY_TRY(SlicePlan plan, PlanSlice(*source, splitter.family(), range));
+    plans.push_back(std::move(plan));
+  }
+  SKIPPY_RETURN_IF_ERROR(splitter.DescribeModel(options.model));
+  std::vector<Package> packages;
+  SKIPPY_TRY(Package vocabulary, splitter.Vocabulary(options.out));
+  packages.push_back(std::move(vocabulary));
+  for (const SlicePlan& plan : plans) {
+    SKIPPY_TRY(Package package, splitter.Stage(options.out, plan));
+    packages.push_back(std::move(package));
+  }
+  return packages;
+}
+
+}  // namespace skippy::stage

@@ -1,0 +1,211 @@
+// Models cut into stages, on llama.cpp: the stages one behind the other give the whole model's
+// bits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "families/identify.h"
+#include "fixtures/fixtures.h"
+#include "llama/model_facts.h"
+#include "model/harness.h"
+#include "stage/chain.h"
+#include "stage/self_check.h"
+#include "stage/split.h"
+
+namespace skippy::stage {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = testing::TempDir() + "stages-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string FixturePath(const std::string& name) {
+  return std::string(SKIPPY_FIXTURE_DIR) + "/" + name + "-tiny.gguf";
+}
+
+CheckResult MustEqual(const std::string& model, const SplitOptions& options) {
+  const auto packages = Split(options, {});
+  EXPECT_TRUE(packages) << packages.error().message;
+  if (!packages) return {};
+  std::vector<std::string> stages;
+  for (const Package& package : *packages)
+    if (package.manifest.kind == "stage") stages.push_back(package.folder);
+  const auto result = CheckStages(model, options.out + "/vocabulary", stages, {});
+  EXPECT_TRUE(result) << result.error().message;
+  if (!result) return {};
+  EXPECT_TRUE(result->Passed()) << result->equal << " of " << result->compared
+                                << " rows of logits are equal, first difference at "
+                                << result->first_difference << ", largest "
+                                << result->largest_difference;
+  return *result;
+}
+
+class CutFixture : public testing::TestWithParam<std::string> {};
+
+TEST_P(CutFixture, StagesGiveTheBitsOfTheWholeOrTheReasonWhyNot) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = FixturePath(GetParam());
+  options.out = folder.path();
+  const auto facts = llama::ReadModelFacts(options.model);
+  ASSERT_TRUE(facts) << facts.error().message;
+  const auto source = Source::Open(options.model);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto layers = LayersOf(**source);
+  ASSERT_TRUE(layers) << layers.error().message;
+  for (const std::uint32_t stages : {2U, 3U, *layers}) {
+    if (stages > *layers) continue;
+    options.stages = stages;
+    options.out = folder.path() + "/" + std::to_string(stages);
+    const auto match = families::Identify(*families::EmbeddedFamilies(), *facts);
+    ASSERT_NE(match.family, nullptr);
+    if (!match.family->stages.refused.empty()) {
+      const auto refused = Split(options, {});
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+      EXPECT_NE(refused.error().message.find(match.family->stages.refused), std::string::npos);
+      EXPECT_FALSE(std::filesystem::exists(options.out)) << "nothing is written";
+      continue;
+    }
+    SCOPED_TRACE(std::to_string(stages) + " stages");
+    MustEqual(options.model, options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CutFixture, testing::ValuesIn(fixtures::FamilyNames()),
+                         [](const auto& family) {
+                           std::string name = family.param;
+                           for (char& c : name)
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           return name;
+                         });
+
+void CutRealModel(const std::string& file, const std::string& layers, std::uint64_t most_bytes) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = model_test::ModelPath(file);
+  options.out = folder.path();
+  options.layers = layers;
+  const CheckResult result = MustEqual(options.model, options);
+  EXPECT_GT(result.compared, 16U);
+  // Stages without a head carry no vocabulary.
+  const auto middle = ReadManifest(folder.path() + "/stage-" + layers.substr(0, layers.find(',')));
+  ASSERT_TRUE(middle) << middle.error().message;
+  EXPECT_LT(middle->bytes, most_bytes);
+}
+
+TEST(CutRealModel, SmolLm2InThree) {
+  CutRealModel("smollm2-135m-instruct-q4_1.gguf", "0..10,10..20,20..30", 25'000'000);
+}
+
+TEST(CutRealModel, Gemma3InThree) {
+  CutRealModel("gemma-3-270m-q4_k_m.gguf", "0..6,6..12,12..18", 25'000'000);
+}
+
+TEST(CutRealModel, Gemma3WithAStageWithoutAWindow) {
+  CutRealModel("gemma-3-270m-q4_k_m.gguf", "0..5,5..6,6..18", 25'000'000);
+}
+
+TEST(Split, AnInterruptedRunIsContinuedToTheSameBytes) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = FixturePath("deepseek3");
+  options.stages = 2;
+  options.out = folder.path() + "/whole";
+  const auto whole = Split(options, {});
+  ASSERT_TRUE(whole) << whole.error().message;
+
+  options.out = folder.path() + "/interrupted";
+  int left = 3;
+  const auto stopped =
+      Split(options, [&](std::uint64_t, std::uint64_t, const std::string&) { return --left > 0; });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  const auto again = Split(options, {});
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_EQ(again->size(), whole->size());
+  for (std::size_t i = 0; i < whole->size(); ++i) {
+    EXPECT_EQ((*again)[i].manifest, (*whole)[i].manifest);
+    EXPECT_FALSE(std::filesystem::exists((*again)[i].folder + "/model.gguf.part"));
+  }
+  const auto finished = Split(options, {});
+  ASSERT_TRUE(finished) << finished.error().message;
+  for (const Package& package : *finished) EXPECT_TRUE(package.was_there);
+}
+
+TEST(Split, AFolderWithAnotherModelsPackageIsLeftAlone) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = FixturePath("llama");
+  options.stages = 2;
+  options.out = folder.path();
+  ASSERT_TRUE(Split(options, {}));
+  const auto before = ReadManifest(folder.path() + "/vocabulary");
+  options.model = FixturePath("qwen3");
+  const auto refused = Split(options, {});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("another model"), std::string::npos);
+  EXPECT_EQ(*ReadManifest(folder.path() + "/vocabulary"), *before);
+}
+
+TEST(Split, ASpoiledPackageIsNotLoaded) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = FixturePath("llama");
+  options.layers = "1..2";
+  options.out = folder.path();
+  ASSERT_TRUE(Split(options, {}));
+  const std::string stage = folder.path() + "/stage-1..2";
+  const auto loads = LoadStage(stage, {.context = 256, .threads = 1});
+  ASSERT_TRUE(loads) << loads.error().message;
+  {
+    std::fstream file(stage + "/model.gguf", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-64, std::ios::end);
+    file.put('x');
+  }
+  const auto refused = LoadStage(stage, {.context = 256, .threads = 1});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorruption);
+}
+
+TEST(Chain, PackagesThatDoNotFitAreTold) {
+  const Folder folder;
+  SplitOptions options;
+  options.out = folder.path() + "/llama";
+  options.model = FixturePath("llama");
+  options.layers = "0..1,1..2,2..3";
+  ASSERT_TRUE(Split(options, {}));
+  options.out = folder.path() + "/qwen3";
+  options.model = FixturePath("qwen3");
+  ASSERT_TRUE(Split(options, {}));
+  const std::string llama = folder.path() + "/llama/";
+  const auto says = [&](std::vector<std::string> stages, const std::string& words) {
+    const auto chain = Chain::Load(llama + "vocabulary", std::move(stages), {.context = 256});
+    ASSERT_FALSE(chain);
+    EXPECT_EQ(chain.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(chain.error().message.find(words), std::string::npos) << chain.error().message;
+  };
+  says({llama + "stage-0..1", llama + "stage-2..3"}, "a gap");
+  says({llama + "stage-0..1", llama + "stage-0..1", llama + "stage-1..2"}, "an overlap");
+  says({llama + "stage-0..1", llama + "stage-1..2"}, "end at layer");
+  says({llama + "stage-0..1", folder.path() + "/qwen3/stage-1..2"}, "the vocabulary of");
+  says({llama + "vocabulary"}, "where a stage should be");
+}
+
+}  // namespace
+}  // namespace skippy::stage
