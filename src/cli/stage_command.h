@@ -8,5 +8,6 @@
 namespace skippy::cli {
 
 int StageSplit(std::vector<std::string> arguments);
+int StageCertify(std::vector<std::string> arguments);
 
 }  // namespace skippy::cli

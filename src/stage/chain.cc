@@ -7,8 +7,9 @@
 namespace skippy::stage {
 namespace {
 
-// Stages 0..a, a..b, ..., z..layers of one model.
-Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages) {
+// Stages 0..a, a..b, ..., z..end of one model.
+Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages,
+                std::uint32_t end) {
   std::uint32_t at = 0;
   for (const Manifest& stage : stages) {
     if (stage.kind != "stage")
@@ -26,9 +27,9 @@ Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages)
                              ToString(stage.layers), at));
     at = stage.layers.end;
   }
-  if (at != vocabulary.model.layers)
+  if (at != end)
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("the stages end at layer {} of {}", at, vocabulary.model.layers));
+               fmt::format("the stages end at layer {} of {}", at, end));
   return {};
 }
 
@@ -56,7 +57,8 @@ Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeO
 
 Result<std::unique_ptr<Chain>> Chain::Load(const std::string& vocabulary,
                                            std::vector<std::string> stages,
-                                           const runtime::RuntimeOptions& options) {
+                                           const runtime::RuntimeOptions& options,
+                                           std::optional<std::uint32_t> end) {
   SKIPPY_TRY(const Manifest words, ReadManifest(vocabulary));
   std::vector<std::pair<Manifest, std::string>> found;
   for (std::string& folder : stages) {
@@ -68,8 +70,9 @@ Result<std::unique_ptr<Chain>> Chain::Load(const std::string& vocabulary,
   });
   std::vector<Manifest> manifests;
   for (const auto& [manifest, folder] : found) manifests.push_back(manifest);
-  SKIPPY_RETURN_IF_ERROR(CheckRow(words, manifests));
+  SKIPPY_RETURN_IF_ERROR(CheckRow(words, manifests, end.value_or(words.model.layers)));
   std::unique_ptr<Chain> chain(new Chain());
+  chain->model_ = words.model;
   SKIPPY_TRY(chain->embedding_, EmbeddingTable::Open(vocabulary));
   for (const auto& [manifest, folder] : found) {
     SKIPPY_TRY(LoadedStage stage, LoadStage(folder, options));
@@ -91,5 +94,7 @@ Status Chain::Decode(SeqId lane, Pos pos, TokenSpan tokens, bool want_logits) {
 }
 
 std::span<const float> Chain::Logits() { return stages_.back().runtime.runtime->Logits(0); }
+
+std::span<const float> Chain::Rows() const { return stages_.back().runtime.stage->OutputRows(0); }
 
 }  // namespace skippy::stage

@@ -1,4 +1,5 @@
-// All stages of a model in one process, one behind the other: tokens in, logits out.
+// Stages of a model in one process, one behind the other: tokens in, logits out, or rows where the
+// last layers are not among them.
 //
 // Guarantees: with the same settings, the bits of the whole model. Threads: single-threaded.
 // Errors: kInvalidArgument (packages of different models, a gap, no first or last layers: said
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,18 +32,25 @@ Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeO
 
 class Chain {
  public:
-  // `vocabulary`: the folder of the vocabulary package; `stages`: of the others, in any order.
+  // `vocabulary`: the folder of the vocabulary package; `stages`: of the others, in any order, from
+  // layer 0 on. `end`: where they must end; none: with the model.
   static Result<std::unique_ptr<Chain>> Load(const std::string& vocabulary,
                                              std::vector<std::string> stages,
-                                             const runtime::RuntimeOptions& options);
+                                             const runtime::RuntimeOptions& options,
+                                             std::optional<std::uint32_t> end = std::nullopt);
+  const ModelRecord& model() const { return model_; }
+  std::uint32_t vocabulary() const { return embedding_->tokens(); }
 
   // tokens at [pos, pos + tokens.size()) of `lane`: as Runtime::Decode with one item.
   Status Decode(SeqId lane, Pos pos, TokenSpan tokens, bool want_logits);
   std::span<const float> Logits();
+  // What left the last of the stages, token-major; empty when logits do.
+  std::span<const float> Rows() const;
 
  private:
   Chain() = default;
 
+  ModelRecord model_;
   std::unique_ptr<EmbeddingTable> embedding_;
   std::vector<LoadedStage> stages_;
 };

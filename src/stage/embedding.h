@@ -21,6 +21,7 @@ class EmbeddingTable {
   static Result<std::unique_ptr<EmbeddingTable>> Open(const std::string& folder);
 
   std::uint32_t width() const { return width_; }
+  std::uint32_t tokens() const { return static_cast<std::uint32_t>(tensor_->shape[1]); }
   // out.size() == tokens.size() * width(), token-major.
   Status Rows(TokenSpan tokens, std::span<float> out) const;
 

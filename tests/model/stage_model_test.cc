@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "families/identify.h"
 #include "fixtures/fixtures.h"
 #include "llama/model_facts.h"
 #include "model/harness.h"
+#include "stage/certify_stage.h"
 #include "stage/chain.h"
 #include "stage/self_check.h"
 #include "stage/split.h"
@@ -205,6 +207,109 @@ TEST(Chain, PackagesThatDoNotFitAreTold) {
   says({llama + "stage-0..1", llama + "stage-1..2"}, "end at layer");
   says({llama + "stage-0..1", folder.path() + "/qwen3/stage-1..2"}, "the vocabulary of");
   says({llama + "vocabulary"}, "where a stage should be");
+}
+
+class CertifiedStage : public testing::Test {
+ protected:
+  void Cut(const std::string& family, const std::string& layers) {
+    SplitOptions options;
+    options.model = FixturePath(family);
+    options.layers = layers;
+    options.out = folder_.path();
+    const auto packages = Split(options, {});
+    ASSERT_TRUE(packages) << packages.error().message;
+  }
+  std::string Package(const std::string& range) const { return folder_.path() + "/stage-" + range; }
+  StageCertifyOptions Options(const std::string& range) const {
+    StageCertifyOptions options;
+    options.package = Package(range);
+    options.rounds = 2;
+    return options;
+  }
+  void ExpectCertified(const StageCertifyOptions& options, InputKind input, bool head) {
+    const auto certificate = CertifyStage(options);
+    ASSERT_TRUE(certificate) << certificate.error().message;
+    EXPECT_TRUE(certificate->Passed()) << ToText(*certificate);
+    EXPECT_EQ(certificate->input, input);
+    std::set<std::string> passed;
+    std::set<std::string> untested;
+    for (const LaneEvidence& lane : certificate->lanes)
+      (lane.verdict == LaneVerdict::kPassed ? passed : untested).insert(lane.name);
+    std::set<std::string> expected{"repeat", "state round trip", "restore and suffix",
+                                   "continuation"};
+    if (head) expected.insert("output head");
+    if (options.q8_wire) expected.insert("q8_wire_validation");
+    EXPECT_EQ(passed, expected);
+    EXPECT_EQ(untested.contains("q8_wire_validation"), !options.q8_wire);
+    EXPECT_EQ(certificate->recompute_ms.size(), options.rounds);
+    EXPECT_GT(certificate->state_bytes, 0U);
+  }
+
+  Folder folder_;
+};
+
+TEST_F(CertifiedStage, EachKindOfInputOnDeepSeek3) {
+  Cut("deepseek3", "0..1,1..2,2..3,3..4,4..5");
+  StageCertifyOptions first = Options("0..1");
+  first.vocabulary = folder_.path() + "/vocabulary";
+  ExpectCertified(first, InputKind::kTokens, false);
+  StageCertifyOptions middle = Options("2..3");
+  middle.vocabulary = folder_.path() + "/vocabulary";
+  middle.upstream = {Package("0..1"), Package("1..2")};
+  ExpectCertified(middle, InputKind::kUpstream, false);
+  StageCertifyOptions last = Options("4..5");
+  last.q8_wire = true;
+  ExpectCertified(last, InputKind::kSynthetic, true);
+}
+
+TEST_F(CertifiedStage, WindowsSnapshotsAndInjectedInput) {
+  for (const char* family : {"gemma2", "gemma3", "qwen3next", "falcon-h1", "mamba2", "glm4"}) {
+    SCOPED_TRACE(family);
+    std::filesystem::remove_all(folder_.path());
+    Cut(family, "1..2");
+    ExpectCertified(Options("1..2"), InputKind::kSynthetic, false);
+  }
+}
+
+TEST_F(CertifiedStage, TellsWhatIsMissing) {
+  Cut("deepseek3", "0..1,1..2,2..3");
+  const auto says = [](const StageCertifyOptions& options, const std::string& words) {
+    const auto certificate = CertifyStage(options);
+    ASSERT_FALSE(certificate);
+    EXPECT_NE(certificate.error().message.find(words), std::string::npos)
+        << certificate.error().message;
+  };
+  StageCertifyOptions options = Options("2..3");
+  options.vocabulary = folder_.path() + "/vocabulary";
+  says(options, "name their packages as upstream");
+  options.upstream = {Package("0..1")};
+  says(options, "end at layer 1 of 2");
+  options.upstream = {Package("0..1"), Package("2..3")};
+  says(options, "a gap");
+  options = Options("2..3");
+  options.prefix = 500;
+  says(options, "positions in a context of");
+  options.package = folder_.path() + "/vocabulary";
+  says(options, "not a stage");
+  options.package = folder_.path() + "/nothing";
+  says(options, "no stage package");
+}
+
+// A node that the graph does not have must not pass for a stage that computes nothing.
+TEST_F(CertifiedStage, AnUnknownNodeIsAnError) {
+  Cut("gemma2", "1..2");
+  auto manifest = ReadManifest(Package("1..2"));
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  for (Boundary* boundary : {&manifest->input, &manifest->output}) {
+    const Boundary before = *boundary;
+    boundary->node = "nothing-0";
+    ASSERT_TRUE(WriteManifest(Package("1..2"), *manifest));
+    const auto certificate = CertifyStage(Options("1..2"));
+    ASSERT_FALSE(certificate);
+    EXPECT_NE(certificate.error().message.find("'nothing-0' 0 times"), std::string::npos)
+        << certificate.error().message;
+    *boundary = before;
+  }
 }
 
 }  // namespace
