@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "bench/micro_movement.h"
 #include "runtime/saved_state.h"
 #include "skippy/clock.h"
 #include "skippy/digest.h"
@@ -76,8 +77,7 @@ class Measurement {
     point.bytes = state_.bytes();
     SKIPPY_TRY(point.memcpy_us, Copies());
     SKIPPY_TRY(point.digest_us, Digests());
-    SKIPPY_TRY(point.import_us, Imports());
-    SKIPPY_TRY(point.export_us, Exports());
+    SKIPPY_RETURN_IF_ERROR(MeasureMovements(runtime_, state_, text_, options_.rounds, point));
     SKIPPY_RETURN_IF_ERROR(Cache(point));
     return point;
   }
@@ -112,18 +112,6 @@ class Measurement {
                }));
     sink_ = all;
     return time;
-  }
-
-  Result<double> Imports() {
-    return Microseconds(options_.rounds, [&] {
-      return runtime::RestoreInto(runtime_, kLane, state_, text_, state_.end);
-    });
-  }
-
-  // Into buffers that exist, as the engine does.
-  Result<double> Exports() {
-    SavedState out = state_;
-    return Microseconds(options_.rounds, [&] { return runtime::ExportInto(runtime_, kLane, out); });
   }
 
   CacheOptions OptionsOfCache() const {

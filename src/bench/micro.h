@@ -23,14 +23,22 @@ struct MicroOptions {
   std::uint32_t rounds = 15;  // of each figure; the median counts
 };
 
+// Of one kind of movement, microseconds: wall time, and the process's CPU time.
+struct Movement {
+  double p50_us = 0;
+  double p95_us = 0;
+  double cpu_us = 0;  // median
+};
+
 // Microseconds, medians.
 struct MicroPoint {
   Pos tokens = 0;
   std::uint64_t bytes = 0;  // of a restorable boundary there
   double memcpy_us = 0;     // of all bytes, between buffers that were written before
   double digest_us = 0;     // BLAKE3 of each block
-  double export_us = 0;     // a call a page
-  double import_us = 0;     // one batched call
+  Movement export_pages;    // a call a page, as the engine does
+  Movement export_call;     // one call for all rows of a component, into one block
+  Movement import_call;     // one call for all pages, as the engine does
   double record_us = 0;     // BeginRecord and Commit, digests included, copies not
   double lookup_us = 0;     // of the recorded prompt among nothing else
 };

@@ -36,14 +36,19 @@ TEST(MicroTest, EveryShapeIsMeasuredAtTheLengthsThatFit) {
                 point.tokens * memory.kv_row_bytes +
                     (point.tokens - memory.WindowBegin(point.tokens)) * memory.window_row_bytes +
                     memory.snapshot_bytes);
-      for (const double time : {point.memcpy_us, point.digest_us, point.export_us, point.import_us,
-                                point.record_us, point.lookup_us})
+      for (const double time : {point.memcpy_us, point.digest_us, point.record_us, point.lookup_us})
         EXPECT_GT(time, 0);
+      for (const Movement& movement : {point.export_pages, point.export_call, point.import_call}) {
+        EXPECT_GT(movement.p50_us, 0);
+        EXPECT_GE(movement.p95_us, movement.p50_us);
+        EXPECT_GT(movement.cpu_us, 0);
+      }
     }
     EXPECT_EQ(runtime.End(SeqId{0}), 0U);
     EXPECT_EQ(runtime.counters().tokens_evaluated, 0U);
     const std::string table = MicroTable({"fake", "fake", memory, 64, *points});
     EXPECT_NE(table.find("GB/s"), std::string::npos) << table;
+    EXPECT_NE(table.find("a call a page"), std::string::npos) << table;
   }
 }
 
