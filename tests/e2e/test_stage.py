@@ -1,0 +1,121 @@
+"""skippy stage: cutting a model into packages and certifying one of them, without the rest of it."""
+import json
+import os
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+import models
+from process import binary
+
+FIXTURES = Path(os.environ.get("SKIPPY_FIXTURES") or Path(binary()).parent / "fixtures")
+
+
+def run(*arguments, timeout=120, **options):
+    done = subprocess.run([binary(), "stage", *map(str, arguments)], capture_output=True, text=True, errors="replace",
+                          timeout=timeout, stdin=subprocess.DEVNULL, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def refused(*arguments, says):
+    code, out, err = run(*arguments)
+    assert code == 2, f"exit code {code}\n{err[-2000:]}"
+    assert says in err, err[-2000:]
+    assert out == ""
+
+
+def split(tmp_path, model, *arguments):
+    code, out, err = run("split", "--model", model, "--out", tmp_path / "packages", *arguments)
+    assert code == 0, err
+    return out
+
+
+def manifest(tmp_path, name):
+    return json.loads((tmp_path / "packages" / name / "manifest.json").read_text())
+
+
+def test_a_real_model_in_three_stages_is_checked_against_the_whole(tmp_path):
+    out = split(tmp_path, models.SMOLLM2.path, "--auto", "3")
+    assert "are the whole model's, bit by bit" in out
+    stages = sorted(path.name for path in (tmp_path / "packages").iterdir())
+    assert len(stages) == 4 and stages[-1] == "vocabulary"
+    told = [manifest(tmp_path, name) for name in stages[:-1]]
+    at = 0
+    for stage in sorted(told, key=lambda stage: stage["layers"]):
+        assert stage["layers"][0] == at
+        at = stage["layers"][1]
+        file = tmp_path / "packages" / f"stage-{stage['layers'][0]}..{at}" / "model.gguf"
+        assert file.stat().st_size == stage["file"]["bytes"]
+    assert at == 30
+    again = split(tmp_path, models.SMOLLM2.path, "--auto", "3", "--no-check")
+    assert again.count("was there") == 4
+
+
+def test_no_stage_is_larger_than_asked(tmp_path):
+    split(tmp_path, models.SMOLLM2.path, "--max-bytes", "40m", "--no-check")
+    sizes = [path.stat().st_size for path in (tmp_path / "packages").glob("stage-*/model.gguf")]
+    assert len(sizes) >= 3 and max(sizes) < 41_000_000
+
+
+def test_splitting_needs_little_memory(tmp_path):
+    """Under an address space that the model would not fit into twice over."""
+    model = models.SMOLLM2.path
+    limit = 300 << 20   # the program, its libraries and reserved stacks take most of it
+    code, _, err = run("split", "--model", model, "--out", tmp_path / "packages", "--auto", "2", "--no-check",
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert code == 0, err
+
+
+def test_a_stage_is_certified_alone(tmp_path):
+    split(tmp_path, FIXTURES / "deepseek3-tiny.gguf", "--layers", "0..2,2..3,3..5", "--no-check")
+    packages = tmp_path / "packages"
+    out = tmp_path / "certificate.json"
+    code, text, err = run("certify", "--package", packages / "stage-2..3", "--vocabulary", packages / "vocabulary",
+                          "--upstream", packages / "stage-0..2", "--rounds", 2, "--json", out)
+    assert code == 0, err
+    assert "certified" in text and "real upstream" in text and "times faster" in text
+    told = json.loads(out.read_text())
+    assert told["schema"] == "skippy-stage-certificate" and told["passed"] is True
+    verdicts = {lane["name"]: lane["verdict"] for lane in told["lanes"]}
+    assert verdicts.pop("q8_wire_validation") == "untested"
+    assert set(verdicts.values()) == {"passed"}
+    code, text, err = run("certify", "--package", packages / "stage-3..5", "--rounds", 2, "--q8-wire")
+    assert code == 0, err
+    assert "output head" in text and "synthetic" in text and "untested" not in text
+
+
+def test_what_cannot_be_cut_is_told_with_the_reason(tmp_path):
+    for fixture in ("gemma4-tiny.gguf", "rwkv7-tiny.gguf"):
+        refused("split", "--model", FIXTURES / fixture, "--out", tmp_path / "packages", "--auto", 2,
+                says="cannot be cut into stages: ")
+    assert not (tmp_path / "packages").exists()
+
+
+def test_bad_input_is_told(tmp_path):
+    model = models.LLAMA_TINY.path
+    out = tmp_path / "packages"
+    refused("split", "--model", model, "--out", out, "--layers", "0..1,2..3", says="a gap between 0..1 and 2..3")
+    refused("split", "--model", model, "--out", out, "--layers", "0..99", says="beyond the model")
+    refused("split", "--model", model, "--out", out, "--auto", 99, says="99 stages")
+    refused("split", "--model", model, "--out", out, "--max-bytes", 10, says="heaviest layer")
+    refused("split", "--model", model, "--out", out, says="Where to cut")
+    refused("split", "--model", tmp_path / "none.gguf", "--out", out, "--auto", 2, says="none.gguf")
+    refused("split", "--model", __file__, "--out", out, "--auto", 2, says="not a GGUF")
+    refused("certify", "--package", out, says="no stage package")
+    refused("certify", says="--package is required")
+    refused("nothing", says="Usage")
+    assert not out.exists()
+
+
+def full_disk():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+def test_a_disk_without_room_is_told_and_nothing_is_lost(tmp_path):
+    model = models.SMOLLM2.path
+    code, _, err = run("split", "--model", model, "--out", tmp_path / "packages", "--auto", "2", "--no-check",
+                       preexec_fn=full_disk)
+    assert code == 2 and "cannot write" in err, err
+    assert split(tmp_path, model, "--auto", "2", "--no-check").count("was there") == 0
