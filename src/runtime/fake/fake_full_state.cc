@@ -31,7 +31,7 @@ Result<std::vector<std::byte>> FakeRuntime::ExportFullState(SeqId lane) {
   if (shape.HasKv()) state.ExportKv({0, end}, take(end * shape.kv_row_bytes));
   const PosRange window{shape.WindowBegin(end), end};
   if (shape.HasWindow()) state.ExportWindow(window, take(window.size() * shape.window_row_bytes));
-  if (shape.HasSnapshot()) std::memcpy(rest.data(), state.snapshot().data(), rest.size());
+  if (shape.HasSnapshot()) state.ExportSnapshot(rest);
   return bytes;
 }
 

@@ -170,6 +170,26 @@ TEST_P(FakeSnapshotRestore, AStaleSnapshotShows) {
   EXPECT_NE(Evaluate(runtime, kLaneB, tokens), expected);
 }
 
+TEST_P(FakeSnapshotRestore, ALargeSnapshotRestoresAndEachOfItsBytesCounts) {
+  FakeOptions options = Options(GetParam());
+  options.snapshot_bytes = 300;
+  FakeRuntime runtime(options);
+  EXPECT_EQ(runtime.info().shape.snapshot_bytes, 300U);
+  const std::vector<Token> tokens = SomeTokens(kEnd);
+  const std::vector<float> expected = Evaluate(runtime, kLaneA, tokens);
+  runtime.Clear(kLaneA);
+  Evaluate(runtime, kLaneA, TokenSpan(tokens).first(kBoundary));
+  const SavedBoundary saved = Save(runtime, kLaneA, tokens, kPage);
+  ASSERT_TRUE(Restore(runtime, kLaneB, saved));
+  EXPECT_EQ(Evaluate(runtime, kLaneB, tokens), expected);
+  for (std::size_t i = 0; i < saved.snapshot.size(); ++i) {
+    SavedBoundary broken = saved;
+    broken.snapshot[i] ^= std::byte{0x01};
+    ASSERT_TRUE(Restore(runtime, kLaneB, broken));
+    EXPECT_NE(Evaluate(runtime, kLaneB, tokens), expected) << "byte " << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, FakeSnapshotRestore,
                          testing::Values(ShapeKind::kRecurrent, ShapeKind::kHybrid,
                                          ShapeKind::kHybridWindow),

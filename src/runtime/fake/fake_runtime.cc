@@ -41,6 +41,8 @@ StateLayout MakeLayout(const FakeOptions& options) {
       layout.snapshot_bytes = 24;
       break;
   }
+  if (layout.snapshot_bytes > 0 && options.snapshot_bytes > layout.snapshot_bytes)
+    layout.snapshot_padding = options.snapshot_bytes - layout.snapshot_bytes;
   if (!layout.window.tensor_bytes.empty()) {
     layout.window_tokens = options.window_tokens;
     layout.ring_rows = options.window_tokens + options.chunk;
@@ -53,7 +55,7 @@ RuntimeInfo MakeInfo(const FakeOptions& options, const StateLayout& layout) {
   info.shape.kv_row_bytes = layout.kv.RowBytes();
   info.shape.window_row_bytes = layout.window.RowBytes();
   info.shape.window_tokens = layout.window_tokens;
-  info.shape.snapshot_bytes = layout.snapshot_bytes;
+  info.shape.snapshot_bytes = layout.snapshot_bytes + layout.snapshot_padding;
   info.shape.logits_bytes = options.vocab * sizeof(float);
   info.policy =
       layout.snapshot_bytes > 0 ? PayloadPolicy::kKvRecurrent : PayloadPolicy::kResidentKv;
@@ -263,16 +265,17 @@ Status FakeRuntime::ExportRows(SeqId lane, Component component, PosRange positio
 }
 
 Status FakeRuntime::ExportSnapshot(SeqId lane, MutableByteSpan out) {
-  const ByteSpan snapshot = lanes_[lane.value].snapshot();
-  if (snapshot.empty()) return Err(ErrorCode::kUnsupported, "this memory has no snapshot");
-  if (out.size() != snapshot.size()) {
+  const LaneState& state = lanes_[lane.value];
+  if (state.SnapshotBytes() == 0)
+    return Err(ErrorCode::kUnsupported, "this memory has no snapshot");
+  if (out.size() != state.SnapshotBytes()) {
     return Err(ErrorCode::kInvalidArgument, "export buffer of the wrong size");
   }
   ++counters_.exports;
   if (Fires(faults_.fail_export, kExportFault, counters_.exports)) {
     return Err(ErrorCode::kInternal, "injected export failure");
   }
-  std::copy(snapshot.begin(), snapshot.end(), out.begin());
+  state.ExportSnapshot(out);
   ++counters_.snapshots_exported;
   return {};
 }

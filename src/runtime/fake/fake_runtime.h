@@ -44,7 +44,10 @@ struct FakeOptions {
   std::uint32_t chunk = 16;
   std::uint32_t vocab = 64;  // at most 1024, so that logits' whole parts stay exact floats
   std::uint32_t window_tokens =
-      24;                      // shapes with a window; the ring holds window_tokens + chunk rows
+      24;  // shapes with a window; the ring holds window_tokens + chunk rows
+  // Shapes with a snapshot: its size, where a realistic one matters; 0: as small as the shape
+  // allows
+  std::uint32_t snapshot_bytes = 0;
   std::uint32_t adapters = 2;  // loaded ones, indices [0, adapters)
   bool shape_noise = false;    // low bits depend on tokens and lanes a call, as real kernels' do
   bool can_copy = true;

@@ -10,6 +10,7 @@ namespace {
 // Domains keep the streams of one digest apart.
 constexpr std::uint64_t kRowDomain = 0x526f77;
 constexpr std::uint64_t kSnapshotDomain = 0x536e6170;
+constexpr std::uint64_t kPaddingDomain = 0x506164;
 constexpr std::uint64_t kReadDomain = 0x52656164;
 constexpr std::uint64_t kLogitDomain = 0x4c6f6769;
 
@@ -224,7 +225,25 @@ void LaneState::ImportWindow(const RowSlice& slice) {
   }
 }
 
-void LaneState::ImportSnapshot(ByteSpan bytes) { snapshot_.assign(bytes.begin(), bytes.end()); }
+void LaneState::FillPadding(MutableByteSpan out) const {
+  FillBytes(HashBytes(kPaddingDomain, snapshot_), out);
+}
+
+void LaneState::ExportSnapshot(MutableByteSpan out) const {
+  std::copy(snapshot_.begin(), snapshot_.end(), out.begin());
+  FillPadding(out.subspan(snapshot_.size()));
+}
+
+void LaneState::ImportSnapshot(ByteSpan bytes) {
+  const ByteSpan padding = bytes.subspan(layout_.snapshot_bytes);
+  bytes = bytes.first(layout_.snapshot_bytes);
+  snapshot_.assign(bytes.begin(), bytes.end());
+  std::vector<std::byte> expected(padding.size());
+  FillPadding(expected);
+  // A wrong byte of the padding shows like one of the state.
+  if (!std::equal(padding.begin(), padding.end(), expected.begin()))
+    FillBytes(HashBytes(kPaddingDomain, padding), snapshot_);
+}
 
 void LaneState::FinishImport(Pos end) {
   end_ = end;

@@ -41,9 +41,10 @@ struct StateLayout {
   RowLayout kv;
   RowLayout window;
   std::uint32_t window_tokens = 0;
-  std::uint32_t ring_rows = 0;  // window rows that memory holds
-  std::uint32_t snapshot_bytes = 0;
-  bool shape_noise = false;  // the last byte of each tensor row belongs to `low`
+  std::uint32_t ring_rows = 0;         // window rows that memory holds
+  std::uint32_t snapshot_bytes = 0;    // of the state that is read and written
+  std::uint32_t snapshot_padding = 0;  // bytes behind it in an export; they follow from it
+  bool shape_noise = false;            // the last byte of each tensor row belongs to `low`
 };
 
 class LaneState {
@@ -62,7 +63,8 @@ class LaneState {
 
   void ExportKv(PosRange positions, MutableByteSpan out) const;
   void ExportWindow(PosRange positions, MutableByteSpan out) const;
-  ByteSpan snapshot() const { return snapshot_; }
+  std::uint64_t SnapshotBytes() const { return snapshot_.size() + layout_.snapshot_padding; }
+  void ExportSnapshot(MutableByteSpan out) const;
 
   // Import of whole slices after Clear(); positions must come in ascending order.
   void ImportKv(const RowSlice& slice);
@@ -77,6 +79,7 @@ class LaneState {
   void FillRow(const RowLayout& layout, const DualHash& seed, MutableByteSpan row) const;
   void AppendKv(ByteSpan row, Pos pos);
   void PutWindow(ByteSpan row, Pos pos);
+  void FillPadding(MutableByteSpan out) const;
 
   StateLayout layout_;
   Pos end_ = 0;
