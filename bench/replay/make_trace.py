@@ -8,7 +8,7 @@ Three kinds of users of a local server, interleaved by time, each with think tim
          taken up again much later
   agent  a long system prompt with tools, then many quick steps that each add a tool's output
   rag    a question behind a document; a few documents are asked about again and again, most once
-Lengths are in blocks of 512 tokens; the last block of a request is partial and has an id of its own. Nothing here
+Lengths are in blocks of --block-tokens tokens; the last block of a request is partial and has an id of its own. Nothing here
 comes from a recorded trace: it shows how policies differ, not how often anybody's cache will hit.
 """
 import argparse
@@ -17,7 +17,6 @@ import json
 import random
 import sys
 
-BLOCK = 512
 MOST_BLOCKS = 60   # a context of about 30,000 tokens
 
 
@@ -73,7 +72,7 @@ class World:
             yield self.rng.expovariate(1 / 40), document
 
 
-def requests(seed, count, active):
+def requests(seed, count, active, block):
     """(milliseconds, blocks) in order of time, with `active` sessions at any time."""
     world = World(seed)
     sessions = [world.session() for _ in range(active)]
@@ -87,8 +86,8 @@ def requests(seed, count, active):
             heapq.heappush(heap, (now + world.rng.expovariate(1 / 30), i))
             continue
         wait, blocks = step
-        tail = world.rng.randint(1, BLOCK - 1)   # what is asked now: of no use to anybody else
-        yield {"timestamp": int(1000 * now), "input_length": len(blocks) * BLOCK + tail,
+        tail = world.rng.randint(1, block - 1)   # what is asked now: of no use to anybody else
+        yield {"timestamp": int(1000 * now), "input_length": len(blocks) * block + tail,
                "output_length": world.rng.randint(16, 400), "hash_ids": blocks + world.ids.take(1)}
         heapq.heappush(heap, (now + wait, i))
         count -= 1
@@ -99,10 +98,14 @@ def main():
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--active", type=int, default=12, help="sessions at any time")
+    parser.add_argument("--block-tokens", type=int, default=512, help="tokens of a block; 500: texts part anywhere, not on "
+                                                                      "the chunk's grid")
     arguments = parser.parse_args()
     if arguments.requests < 1 or arguments.active < 1:
         parser.error("--requests and --active must be at least 1")
-    for request in requests(arguments.seed, arguments.requests, arguments.active):
+    if arguments.block_tokens < 2:
+        parser.error("--block-tokens must be at least 2")
+    for request in requests(arguments.seed, arguments.requests, arguments.active, arguments.block_tokens):
         json.dump(request, sys.stdout)
         sys.stdout.write("\n")
 

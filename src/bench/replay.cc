@@ -23,10 +23,8 @@ class ReportSink final : public engine::GenerationSink {
   std::optional<engine::GenerationReport> report_;
 };
 
-Result<engine::PromptReport> Ask(engine::Engine& engine, std::vector<Token> prompt) {
+Result<engine::PromptReport> Ask(engine::Engine& engine, engine::GenerateRequest request) {
   const auto sink = std::make_shared<ReportSink>();
-  engine::GenerateRequest request;
-  request.prompt = std::move(prompt);
   request.sink = sink;
   SKIPPY_TRY([[maybe_unused]] const RequestId id, engine.Submit(std::move(request)));
   while (!sink->report() && engine.Step()) {
@@ -34,6 +32,36 @@ Result<engine::PromptReport> Ask(engine::Engine& engine, std::vector<Token> prom
   if (!sink->report()) return Err(ErrorCode::kInternal, "the engine forgot a request");
   if (sink->report()->error) return tl::unexpected(*sink->report()->error);
   return sink->report()->prompt;
+}
+
+// A trace knows no messages; its blocks are where texts are put together.
+std::vector<Pos> PartStarts(const Trace& trace, const TraceRequest& request) {
+  std::vector<Pos> starts;
+  for (std::size_t i = 1; i < request.blocks.size(); ++i)
+    starts.push_back(static_cast<Pos>(i * trace.block_tokens));
+  return starts;
+}
+
+void Add(const engine::PromptReport& report, ReplayResult& result) {
+  ++result.requests;
+  result.hits += report.cached_tokens > 0 ? 1 : 0;
+  result.prompt_tokens += report.prompt_tokens;
+  result.cached_tokens += report.cached_tokens;
+  result.evaluated_tokens += report.evaluated_tokens;
+  result.lookup_seconds += report.lookup_ms / 1e3;
+  result.record_seconds += report.record_ms / 1e3;
+}
+
+void Add(const CacheStats& stats, ReplayResult& result) {
+  result.evicted_bytes = stats.evicted_bytes;
+  result.recorded_bytes = stats.recorded_bytes;
+  result.deduplicated_bytes = stats.deduplicated_bytes;
+  result.physical_bytes = stats.physical_bytes;
+  result.logical_bytes = stats.logical_bytes;
+  result.blocks = stats.blocks;
+  result.nodes = stats.entries;
+  result.snapshots = stats.snapshots;
+  result.known_tokens = stats.known_tokens;
 }
 
 }  // namespace
@@ -61,23 +89,23 @@ Result<ReplayResult> Replay(runtime::Runtime& runtime, const Trace& trace,
   PrefixCache cache(cache_options, clock);
   engine::EngineOptions engine_options;
   engine_options.hot_lanes = options.hot_lanes;
+  engine_options.snapshot_spacing = options.snapshot_spacing;
+  engine_options.snapshot_junctions = options.snapshot_junctions;
   engine::Engine engine(engine_options, runtime, cache, clock);
 
   ReplayResult result;
   const Tick start = clock.Now();
   for (const TraceRequest& request : trace.requests) {
-    SKIPPY_TRY(const engine::PromptReport report,
-               Ask(engine, PromptOf(trace, request, info.vocab)));
-    ++result.requests;
-    result.hits += report.cached_tokens > 0 ? 1 : 0;
-    result.prompt_tokens += report.prompt_tokens;
-    result.cached_tokens += report.cached_tokens;
-    result.evaluated_tokens += report.evaluated_tokens;
+    engine::GenerateRequest question;
+    question.prompt = PromptOf(trace, request, info.vocab);
+    if (options.snapshot_parts) question.message_starts = PartStarts(trace, request);
+    SKIPPY_TRY(const engine::PromptReport report, Ask(engine, std::move(question)));
+    Add(report, result);
     result.peak_bytes = std::max(result.peak_bytes, cache.Stats().physical_bytes);
     if (progress) progress(result.requests, trace.requests.size());
   }
   result.seconds = static_cast<double>(clock.Now().value - start.value) / 1e6;
-  result.evicted_bytes = cache.Stats().evicted_bytes;
+  Add(cache.Stats(), result);
   return result;
 }
 

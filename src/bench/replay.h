@@ -23,6 +23,10 @@ struct ReplayOptions {
   std::uint32_t page_tokens = 64;
   std::uint64_t cap_bytes = 0;  // of the host tier
   bool hot_lanes = false;       // go on where a lane still holds the text
+  // Memory with snapshots: where they are taken.
+  std::uint32_t snapshot_spacing = 1;  // as engine::EngineOptions
+  bool snapshot_junctions = true;      // likewise
+  bool snapshot_parts = false;         // each block of a prompt is told as a message that begins
 };
 
 struct ReplayResult {
@@ -33,7 +37,18 @@ struct ReplayResult {
   std::uint64_t evaluated_tokens = 0;
   std::uint64_t peak_bytes = 0;  // of the host tier, between requests
   std::uint64_t evicted_bytes = 0;
-  double seconds = 0;  // of the whole replay
+  std::uint64_t recorded_bytes = 0;      // stored, in all
+  std::uint64_t deduplicated_bytes = 0;  // not stored because an equal block was there
+  // At the end.
+  std::uint64_t physical_bytes = 0;
+  std::uint64_t logical_bytes = 0;  // of all rows and snapshots that are known
+  std::uint64_t blocks = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t snapshots = 0;
+  std::uint64_t known_tokens = 0;
+  double seconds = 0;         // of the whole replay
+  double lookup_seconds = 0;  // in lookups, and in records with their exports
+  double record_seconds = 0;
 };
 
 // Called after each request.

@@ -31,6 +31,16 @@ json Of(const ReplayRow& row) {
           {"evaluated_tokens", result.evaluated_tokens},
           {"peak_bytes", result.peak_bytes},
           {"evicted_bytes", result.evicted_bytes},
+          {"recorded_bytes", result.recorded_bytes},
+          {"deduplicated_bytes", result.deduplicated_bytes},
+          {"physical_bytes", result.physical_bytes},
+          {"logical_bytes", result.logical_bytes},
+          {"blocks", result.blocks},
+          {"nodes", result.nodes},
+          {"snapshots", result.snapshots},
+          {"known_tokens", result.known_tokens},
+          {"lookup_seconds", result.lookup_seconds},
+          {"record_seconds", result.record_seconds},
           {"seconds", result.seconds},
           {"optimum", Of(row.optimum)}};
 }
@@ -40,11 +50,13 @@ json Of(const ReplayRow& row) {
 std::string ReplayTable(const ReplayReport& report) {
   std::string text = fmt::format(
       "{}: {} requests, {} prompt tokens, {} of them new to a perfect prefix tree\n"
-      "on {}, chunks of {}, pages of {}\n\n"
+      "on {}, chunks of {}, pages of {}{}\n\n"
       "{:<10}{:>14}{:>12}{:>12}{:>12}{:>16}{:>12}{:>14}{:>10}\n",
       report.trace, report.requests, report.prompt_tokens, report.perfect.evaluated_tokens,
-      report.runtime, report.chunk, report.page_tokens, "policy", "cap (tokens)", "cap (MiB)",
-      "cached", "optimum", "evaluated", "optimum x", "evicted MiB", "seconds");
+      report.runtime, report.chunk, report.page_tokens,
+      report.snapshots_at.empty() ? "" : ", snapshots " + report.snapshots_at, "policy",
+      "cap (tokens)", "cap (MiB)", "cached", "optimum", "evaluated", "optimum x", "evicted MiB",
+      "seconds");
   for (const ReplayRow& row : report.rows) {
     const ReplayResult& result = row.result;
     text += fmt::format(
@@ -68,6 +80,8 @@ std::string ReplayJson(const ReplayReport& report) {
               {"block_tokens", report.block_tokens},
               {"chunk", report.chunk},
               {"page_tokens", report.page_tokens},
+              {"snapshot_bytes", report.snapshot_bytes},
+              {"snapshots_at", report.snapshots_at},
               {"requests", report.requests},
               {"prompt_tokens", report.prompt_tokens},
               {"perfect_tree", Of(report.perfect)},

@@ -24,6 +24,8 @@ struct ReplayReport {
   std::uint32_t block_tokens = 0;
   std::uint32_t chunk = 0;
   std::uint32_t page_tokens = 0;
+  std::uint64_t snapshot_bytes = 0;  // of one; 0: this memory has none
+  std::string snapshots_at;          // where they are taken, in words; empty: none
   std::uint64_t requests = 0;
   std::uint64_t prompt_tokens = 0;
   Optimum perfect;  // without a cap

@@ -101,6 +101,30 @@ TEST(ReplayTest, EveryShapeIsReplayed) {
   }
 }
 
+TEST(ReplayTest, FewerSnapshotsEvaluateMoreAndTakeLess) {
+  const Trace trace = RandomTrace(7);
+  const auto replay = [&](ReplayOptions options) {
+    FakeRuntime runtime = NewRuntime(ShapeKind::kHybrid);
+    options.page_tokens = 8;
+    options.cap_bytes = kPlenty;
+    const auto result = Replay(runtime, trace, options);
+    EXPECT_TRUE(result);
+    return result.value_or(ReplayResult{});
+  };
+  const ReplayResult every_chunk = replay({});
+  const ReplayResult junctions = replay({.snapshot_spacing = 0});
+  const ReplayResult ends = replay({.snapshot_spacing = 0, .snapshot_junctions = false});
+  // Blocks of this trace are chunks: told as parts, the last ones and some before them are kept.
+  const ReplayResult parts =
+      replay({.snapshot_spacing = 0, .snapshot_junctions = false, .snapshot_parts = true});
+  EXPECT_LT(every_chunk.evaluated_tokens, junctions.evaluated_tokens);
+  EXPECT_LT(junctions.evaluated_tokens, ends.evaluated_tokens);
+  EXPECT_LT(parts.evaluated_tokens, ends.evaluated_tokens);
+  EXPECT_GE(every_chunk.snapshots, parts.snapshots);
+  EXPECT_GT(parts.snapshots, ends.snapshots);
+  EXPECT_GT(every_chunk.physical_bytes, ends.physical_bytes);
+}
+
 TEST(ReplayTest, APromptOverTheContextIsAnError) {
   FakeRuntime runtime = NewRuntime(ShapeKind::kAttention);
   const Trace trace = {512, {{0, 300, 0, {1}}}};

@@ -30,8 +30,13 @@ struct ReplayFlags {
   std::uint32_t page_tokens = 64;
   std::uint32_t chunk = 512;
   std::vector<std::uint64_t> caps;
+  std::vector<std::uint32_t> cap_percents = {1, 3, 10, 30, 100};
   std::string policy = "both";
   std::string shape = "attention";
+  std::uint32_t snapshot_rows = 0;
+  std::uint32_t snapshot_spacing = 1;
+  bool no_junctions = false;
+  bool part_snapshots = false;
   std::string json;
   bool hot_lanes = false;
   std::string model;
@@ -62,6 +67,15 @@ std::vector<std::string> ShapeNames() {
   return names;
 }
 
+// Of a snapshot of the fake runtime that weighs `rows` rows; 0: as small as it is by itself.
+Result<std::uint32_t> SnapshotBytes(const runtime::fake::FakeOptions& options, std::uint32_t rows) {
+  const MemoryShape shape = runtime::fake::FakeRuntime(options).info().shape;
+  if (rows > 0 && !(shape.HasSnapshot() && shape.HasKv()))
+    return Err(ErrorCode::kInvalidArgument,
+               "--snapshot-rows is for memory of rows and snapshots: --shape hybrid");
+  return static_cast<std::uint32_t>(rows * shape.kv_row_bytes);
+}
+
 // What a trace is replayed on; the model outlives the runtime.
 struct Stand {
   std::unique_ptr<llama::Model> model;
@@ -79,6 +93,7 @@ Result<Stand> MakeStand(const ReplayFlags& flags, const Trace& trace) {
     options.context = context;
     options.chunk = flags.chunk;
     options.vocab = kVocabulary;
+    SKIPPY_TRY(options.snapshot_bytes, SnapshotBytes(options, flags.snapshot_rows));
     stand.runtime = std::make_unique<runtime::fake::FakeRuntime>(options);
     stand.words = fmt::format("the fake runtime, shape {}", flags.shape);
     return stand;
@@ -91,11 +106,22 @@ Result<Stand> MakeStand(const ReplayFlags& flags, const Trace& trace) {
   return stand;
 }
 
+std::string PlacesOf(const ReplayFlags& flags, const MemoryShape& shape) {
+  if (!shape.HasSnapshot()) return "";
+  std::string words = "at prompt ends";
+  if (flags.snapshot_spacing > 0)
+    words += fmt::format(", every {} tokens",
+                         (flags.snapshot_spacing + flags.chunk - 1) / flags.chunk * flags.chunk);
+  if (!flags.no_junctions) words += ", at junctions";
+  if (flags.part_snapshots) words += ", at parts";
+  return words;
+}
+
 // Shares of all distinct tokens, where nothing else is asked for.
 std::vector<std::uint64_t> CapsOf(const ReplayFlags& flags, std::uint64_t distinct) {
   if (!flags.caps.empty()) return flags.caps;
   std::vector<std::uint64_t> caps;
-  for (const std::uint64_t percent : {1U, 3U, 10U, 30U, 100U})
+  for (const std::uint64_t percent : flags.cap_percents)
     caps.push_back(std::max<std::uint64_t>(1, distinct * percent / 100));
   return caps;
 }
@@ -110,6 +136,8 @@ Result<ReplayReport> Run(const ReplayFlags& flags) {
   report.block_tokens = trace.block_tokens;
   report.chunk = stand.runtime->info().chunk;
   report.page_tokens = flags.page_tokens;
+  report.snapshot_bytes = stand.runtime->info().shape.snapshot_bytes;
+  report.snapshots_at = PlacesOf(flags, stand.runtime->info().shape);
   report.requests = trace.requests.size();
   report.prompt_tokens = trace.input_tokens();
   report.perfect = bench::PerfectTree(trace);
@@ -127,7 +155,10 @@ Result<ReplayReport> Run(const ReplayFlags& flags) {
                                            {.eviction = eviction,
                                             .page_tokens = flags.page_tokens,
                                             .cap_bytes = row.cap_bytes,
-                                            .hot_lanes = flags.hot_lanes},
+                                            .hot_lanes = flags.hot_lanes,
+                                            .snapshot_spacing = flags.snapshot_spacing,
+                                            .snapshot_junctions = !flags.no_junctions,
+                                            .snapshot_parts = flags.part_snapshots},
                                            [&](std::size_t done, std::size_t total) {
                                              line(done, total, what);
                                            }));
@@ -152,9 +183,13 @@ int BenchReplay(std::vector<std::string> arguments) {
   app.add_option("--scale", flags.scale, "texts shorter by this divisor, for a real model")
       ->check(CLI::Range(1U, 1U << 20U));
   app.add_option("--caps", flags.caps,
-                 "tokens of room in the host tier; comma-separated. Default: 1, 3, 10, 30 and 100 "
-                 "% of the trace's distinct tokens")
+                 "tokens of room in the host tier; comma-separated. Default: --cap-percents")
       ->delimiter(',');
+  app.add_option("--cap-percents", flags.cap_percents,
+                 "the same as shares of the trace's distinct tokens; comma-separated")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
   app.add_option("--policy", flags.policy, "lru, benefit or both")
       ->check(CLI::IsMember({"lru", "benefit", "both"}));
   app.add_option("--page-tokens", flags.page_tokens, "tokens of a page")
@@ -164,7 +199,19 @@ int BenchReplay(std::vector<std::string> arguments) {
   app.add_flag("--hot-lanes", flags.hot_lanes, "go on in a lane that still holds the text");
   app.add_option("--shape", flags.shape, "memory of the fake runtime")
       ->check(CLI::IsMember(ShapeNames()));
-  app.add_option("--model", flags.model, "a GGUF file to replay on instead of the fake runtime");
+  CLI::Option* model = app.add_option("--model", flags.model,
+                                      "a GGUF file to replay on instead of the fake runtime");
+  app.add_option("--snapshot-rows", flags.snapshot_rows,
+                 "rows that a snapshot of the fake runtime weighs; 0: about as much as three")
+      ->check(CLI::Range(0U, 1U << 20U))
+      ->excludes(model);
+  app.add_option("--snapshot-spacing", flags.snapshot_spacing,
+                 "tokens between snapshots, rounded up to the chunk; 0: none for its own sake")
+      ->capture_default_str();
+  app.add_flag("--no-junctions", flags.no_junctions,
+               "no snapshot where a prompt parts from what is stored");
+  app.add_flag("--part-snapshots", flags.part_snapshots,
+               "snapshots at the starts of a prompt's blocks, as of messages");
   app.add_option("--threads", flags.threads, "compute threads of the model; 0: number of cores")
       ->check(CLI::Range(0U, 1024U));
   app.add_option("--json", flags.json, "write the result to this file too");

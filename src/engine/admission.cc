@@ -287,7 +287,7 @@ void Admission::Plan(Run& run) {
   input.resume = run.lane->end();
   input.prompt_end = run.prompt_tokens;
   input.message_starts = starts;
-  input.junctions = {&junction, 1};
+  if (core_.options.snapshot_junctions) input.junctions = {&junction, 1};
   input.grid = core_.info().chunk;
   input.spacing = core_.options.snapshot_spacing;
   input.grid_only = core_.BitExact();

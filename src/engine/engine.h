@@ -33,6 +33,9 @@ struct EngineOptions {
   // for its own sake. The default, each chunk, loses less than a chunk a branch; the store thins
   // snapshots out when bytes get short.
   std::uint32_t snapshot_spacing = 1;
+  // And where a prompt parts from what is stored, so that the next one that shares it resumes
+  // there.
+  bool snapshot_junctions = true;
   bool share_prefill = true;
   bool hot_lanes = true;  // go on in a lane that still holds the conversation
 };
