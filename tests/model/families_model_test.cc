@@ -13,6 +13,7 @@
 #include "llama/model_facts.h"
 #include "model/gguf_builder.h"
 #include "model/harness.h"
+#include "model/restore_cases.h"
 
 namespace skippy::model_test {
 namespace {
@@ -91,6 +92,13 @@ TEST_P(FixtureFamilyTest, TheRuntimeHoldsWhatTheFamilysFileSays) {
   ExpectEqual(GetParam(), *model, {.lanes = 1, .type_k = "f32", .type_v = latent ? "f32" : "bf16"});
   ExpectEqual(GetParam(), *model, {.lanes = 1, .flash_attention = false});
   ExpectEqual(GetParam(), *model, {.lanes = 1, .swa_full = true});
+}
+
+TEST_P(FixtureFamilyTest, APageBehindAnotherPrefixIsAnotherPage) {
+  const auto model = LoadModel(GetParam().file);
+  ASSERT_NE(model, nullptr);
+  for (const std::string& problem : PageBehindAnotherPrefixDiffers(*model, {}))
+    ADD_FAILURE() << problem;
 }
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& given) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace skippy::model_test {
 namespace {
 
@@ -334,6 +336,56 @@ Problems OneLaneRestores(const llama::Model& model, const RunSetup& setup, const
   scene.runtime->Clear(kFirst);
   ExpectSame(check, Finish(*scene.runtime, kFirst, scene.tokens, size.generated), scene.cold,
              "cold again");
+  return check.Take();
+}
+
+Problems PageBehindAnotherPrefixDiffers(const llama::Model& model, const RunSetup& setup) {
+  Checker check;
+  auto runtime = NewRuntime(model, setup);
+  if (!check.That(runtime != nullptr, "no runtime")) return check.Take();
+  const MemoryShape& shape = runtime->info().shape;
+  const Pos page = setup.chunk;
+  const Pos end = 2 * page;
+  const auto own = RandomPrompt(*runtime, end + 32, 7);
+  auto other = RandomPrompt(*runtime, page, 8);
+  other.insert(other.end(), own.begin() + page, own.end());
+
+  const auto state_of = [&](SeqId lane, const std::vector<Token>& tokens) {
+    check.Ok(Prefill(*runtime, lane, tokens, end), "prefill");
+    auto saved = Save(*runtime, lane, page, 0);
+    check.Ok(saved, "save");
+    return saved.value_or(SavedState{});
+  };
+  const SavedState first = state_of(kFirst, own);
+  const SavedState second = state_of(kSecond, other);
+  const auto cold = Prefill(*runtime, kFirst, own, static_cast<Pos>(own.size()));
+  if (!check.Ok(cold, "cold run") || second.end != end) return check.Take();
+  if (shape.HasKv()) check.That(first.kv[1] != second.kv[1], "the KV rows are equal");
+  if (shape.HasSnapshot()) check.That(first.snapshot != second.snapshot, "the snapshots are equal");
+
+  // The own first page, and all behind it from `from`.
+  const auto gone_on_from = [&](const SavedState& from) -> Result<Logits> {
+    Restore mixed = MakeRestore(shape, kThird, first, own, end);
+    if (shape.HasKv()) mixed.kv[1].block = from.kv[1];
+    if (shape.HasWindow()) {
+      const Pos window = shape.WindowBegin(end);
+      const Pos begin = std::max(page, window);
+      mixed.window.clear();
+      if (window < begin) mixed.window.push_back({first.window, end, window, {window, begin}});
+      mixed.window.push_back({from.window, end, begin, {begin, end}});
+    }
+    mixed.request.kv = mixed.kv;
+    mixed.request.window = mixed.window;
+    mixed.request.snapshot = from.snapshot;
+    SKIPPY_RETURN_IF_ERROR(runtime->Import(mixed.request));
+    return Prefill(*runtime, kThird, own, static_cast<Pos>(own.size()));
+  };
+  const auto control = gone_on_from(first);
+  if (check.Ok(control, "own page"))
+    check.That(SameBits(*control, *cold), "the own page does not give the cold run's logits");
+  const auto reused = gone_on_from(second);
+  if (check.Ok(reused, "other page"))
+    check.That(!SameBits(*reused, *cold), "the other page gives the cold run's logits");
   return check.Take();
 }
 

@@ -46,6 +46,11 @@ Problems DecodedRowsRestore(const llama::Model& model, const RunSetup& setup, co
 // Restores in a context of one lane, where llama.cpp has a single stream.
 Problems OneLaneRestores(const llama::Model& model, const RunSetup& setup, const CaseSize& size);
 
+// A page's state depends on all that stands before it: the same tokens at the same positions behind
+// another prefix have other bits, and going on from them gives other logits than the cold run. So
+// no page can be reused but behind its own prefix.
+Problems PageBehindAnotherPrefixDiffers(const llama::Model& model, const RunSetup& setup);
+
 struct NamedCase {
   const char* name;
   Problems (*run)(const llama::Model&, const RunSetup&, const CaseSize&);
