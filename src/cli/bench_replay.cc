@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/blob_replay.h"
-#include "bench/flat_replay.h"
 #include "bench/replay_report.h"
 #include "cli/bench_command.h"
 #include "cli/flag_parser.h"
@@ -34,7 +32,6 @@ struct ReplayFlags {
   std::vector<std::uint64_t> caps;
   std::vector<std::uint32_t> cap_percents = {1, 3, 10, 30, 100};
   std::string policy = "both";
-  std::string index = "radix";
   std::string shape = "attention";
   std::uint32_t snapshot_rows = 0;
   std::uint32_t snapshot_spacing = 1;
@@ -153,21 +150,6 @@ Result<ReplayReport> Run(const ReplayFlags& flags) {
       row.cap_tokens = cap;
       row.cap_bytes = bench::BytesOfTokens(stand.runtime->info(), cap);
       row.optimum = bench::KnowingTheFuture(trace, cap);
-      if (flags.index != "radix") {
-        const MemoryShape& shape = stand.runtime->info().shape;
-        if (shape.HasSnapshot() || shape.HasWindow())
-          return Err(ErrorCode::kInvalidArgument,
-                     fmt::format("--index {} is for memory of rows alone", flags.index));
-        const auto row_bytes = static_cast<std::uint32_t>(shape.kv_row_bytes);
-        row.result =
-            flags.index != "flat"
-                ? bench::ReplayBlobs(trace, {cap, row_bytes, flags.index == "turn-blob"})
-                : bench::ReplayFlat(trace, stand.runtime->info().vocab,
-                                    {flags.page_tokens, row.cap_bytes / row_bytes, row_bytes});
-        row.policy = flags.index;
-        report.rows.push_back(std::move(row));
-        continue;
-      }
       const std::string what = fmt::format("{}, {} tokens", name, cap);
       SKIPPY_TRY(row.result, bench::Replay(*stand.runtime, trace,
                                            {.eviction = eviction,
@@ -210,10 +192,6 @@ int BenchReplay(std::vector<std::string> arguments) {
       ->capture_default_str();
   app.add_option("--policy", flags.policy, "lru, benefit or both")
       ->check(CLI::IsMember({"lru", "benefit", "both"}));
-  app.add_option("--index", flags.index,
-                 "radix; flat: pages by their chained digest; blob: one blob a prompt; "
-                 "turn-blob: the same, where the next turn replaces it")
-      ->check(CLI::IsMember({"radix", "flat", "blob", "turn-blob"}));
   app.add_option("--page-tokens", flags.page_tokens, "tokens of a page")
       ->check(CLI::Range(1U, 1U << 16U));
   app.add_option("--chunk", flags.chunk, "tokens of a prefill call (--ubatch-size of serve)")
