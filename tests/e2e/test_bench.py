@@ -54,6 +54,22 @@ def test_caps_are_held_and_the_optimum_is_never_beaten(tmp_path):
         assert row["evaluated_tokens"] >= row["optimum"]["evaluated_tokens"]
 
 
+def test_snapshots_are_placed_and_weigh_as_told(tmp_path):
+    def replay(*arguments):
+        result = replayed(tmp_path, "--shape", "hybrid", "--snapshot-rows", 100, "--policy", "lru", "--cap-percents", 100,
+                          "--chunk", 256, *arguments)
+        return result, result["rows"][0]
+
+    result, dense = replay()
+    assert result["snapshot_bytes"] % 100 == 0
+    result, bare = replay("--snapshot-spacing", 0, "--no-junctions")
+    assert result["snapshots_at"] == "at prompt ends"
+    assert bare["snapshots"] < dense["snapshots"]
+    assert bare["evaluated_tokens"] > dense["evaluated_tokens"]
+    _, parts = replay("--snapshot-spacing", 0, "--no-junctions", "--part-snapshots")
+    assert parts["evaluated_tokens"] < bare["evaluated_tokens"]
+
+
 def test_a_model_replays_shorter_texts(tmp_path):
     result = replayed(tmp_path, "--model", models.LLAMA_TINY.path, "--scale", 32, "--chunk", 32, "--threads", 1,
                       "--caps", 100000, "--policy", "lru")
@@ -76,6 +92,7 @@ def test_bad_input_is_told(tmp_path):
     refused("replay", trace, "--polcy", "lru", says="did you mean --policy?")
     refused("replay", trace, "--policy", "magic", says="magic")
     refused("replay", trace, "--caps", "many", says="many")
+    refused("replay", trace, "--snapshot-rows", 100, says="--shape hybrid")
     refused("replay", trace, "--model", trace, "--scale", 32, says="not a GGUF")
     refused("nothing", says="Usage")
     broken = tmp_path / "broken.jsonl"
