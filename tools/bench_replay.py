@@ -3,8 +3,7 @@
 
     tools/bench_replay.py [--skippy build/skippy] [--requests 3000] [--seed 1] [--shape attention ...] [--out FOLDER]
 
-One file a shape of the fake runtime's memory: rows alone (attention), and rows beside snapshots (hybrid). The trace
-comes from bench/replay/make_trace.py. Counts, not times: the same on every machine. Bad input: exit 2.
+One file a shape of the fake runtime's memory. The trace comes from bench/replay/make_trace.py. Counts, not times: the same on every machine. Bad input: exit 2.
 """
 import argparse
 import json
@@ -18,14 +17,17 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "compare"))
 import machine  # noqa: E402
 import result_file  # noqa: E402
 
-# Shares of the trace's distinct tokens, in thousandths: closer together than the command's own choice, for a curve.
-CAPS = (5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
+BLOCK_TOKENS = 500   # texts part anywhere, not on the ends of pages and chunks
+CAPS = "1,2,3,5,10,20,30,50,100"   # percent of what all distinct tokens take
+# Of the fake runtime's memory: rows alone, and rows beside snapshots as heavy as Falcon-H1's, taken as `serve` takes them.
+SHAPES = {"attention": ("--shape", "attention"),
+          "hybrid": ("--shape", "hybrid", "--snapshot-rows", "1500", "--part-snapshots")}
 
 
 def make_trace(folder, requests, seed):
     path = os.path.join(folder, "trace.jsonl")
     command = [sys.executable, os.path.join(ROOT, "bench", "replay", "make_trace.py"),
-               "--requests", str(requests), "--seed", str(seed)]
+               "--requests", str(requests), "--seed", str(seed), "--block-tokens", str(BLOCK_TOKENS)]
     with open(path, "w", encoding="utf-8") as file:
         subprocess.run(command, stdout=file, check=True)
     return path
@@ -41,14 +43,9 @@ def replay(skippy, trace, *flags):
         return json.load(out)
 
 
-def caps_of(skippy, trace):
-    """Tokens of room, from the trace's distinct tokens."""
-    distinct = replay(skippy, trace, "--caps", "1", "--policy", "lru")["perfect_tree"]["evaluated_tokens"]
-    return ",".join(str(max(1, distinct * share // 1000)) for share in CAPS)
-
-
-def measure(arguments, shape, trace, caps):
-    told = replay(arguments.skippy, trace, "--shape", shape, "--caps", caps, "--policy", "both")
+def measure(arguments, shape, trace):
+    told = replay(arguments.skippy, trace, "--block-tokens", str(BLOCK_TOKENS), *SHAPES[shape], "--cap-percents", CAPS,
+                  "--policy", "both")
     told["trace"] = os.path.basename(told["trace"])
     return {"format": 1, "title": f"{shape} memory, {told['requests']:,} requests",
             "command": f"tools/bench_replay.py --requests {arguments.requests} --seed {arguments.seed}",
@@ -60,16 +57,15 @@ def main():
     parser.add_argument("--skippy", default=os.path.join(ROOT, "build", "skippy"))
     parser.add_argument("--requests", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--shape", action="append", help="may be repeated (default attention and hybrid)")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="may be repeated; default: all")
     parser.add_argument("--out", default=os.path.join(ROOT, "bench", "results", "replay"))
     arguments = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
             trace = make_trace(folder, arguments.requests, arguments.seed)
-            caps = caps_of(arguments.skippy, trace)
-            for shape in arguments.shape or ("attention", "hybrid"):
+            for shape in arguments.shape or SHAPES:
                 path = os.path.join(arguments.out, f"{shape}.json")
-                result_file.store(path, measure(arguments, shape, trace, caps))
+                result_file.store(path, measure(arguments, shape, trace))
                 print(path)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
