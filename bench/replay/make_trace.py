@@ -8,8 +8,8 @@ Three kinds of users of a local server, interleaved by time, each with think tim
          taken up again much later
   agent  a long system prompt with tools, then many quick steps that each add a tool's output
   rag    a question behind a document; a few documents are asked about again and again, most once
-Lengths are in blocks of --block-tokens tokens; the last block of a request is partial and has an id of its own. Nothing here
-comes from a recorded trace: it shows how policies differ, not how often anybody's cache will hit.
+Lengths are in blocks of --block-tokens tokens; the last block of a request is partial and has an id of its own.
+Nothing here comes from a recorded trace: it shows how policies differ, not how often anybody's cache will hit.
 """
 import argparse
 import heapq
@@ -98,8 +98,8 @@ def main():
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--active", type=int, default=12, help="sessions at any time")
-    parser.add_argument("--block-tokens", type=int, default=512, help="tokens of a block; 500: texts part anywhere, not on "
-                                                                      "the chunk's grid")
+    parser.add_argument("--block-tokens", type=int, default=512,
+                        help="tokens of a block; 500: texts part anywhere, not on the chunk's grid")
     arguments = parser.parse_args()
     if arguments.requests < 1 or arguments.active < 1:
         parser.error("--requests and --active must be at least 1")

@@ -56,8 +56,8 @@ def test_caps_are_held_and_the_optimum_is_never_beaten(tmp_path):
 
 def test_snapshots_are_placed_and_weigh_as_told(tmp_path):
     def replay(*arguments):
-        result = replayed(tmp_path, "--shape", "hybrid", "--snapshot-rows", 100, "--policy", "lru", "--cap-percents", 100,
-                          "--chunk", 256, *arguments)
+        result = replayed(tmp_path, "--shape", "hybrid", "--snapshot-rows", 100, "--chunk", 256, "--policy", "lru",
+                          "--cap-percents", 100, *arguments)
         return result, result["rows"][0]
 
     result, dense = replay()
