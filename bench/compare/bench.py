@@ -59,7 +59,7 @@ def best_flags(architecture):
     """llama-server's best exact settings wherever they do not depend on the scenario; a scenario's BEST comes on top.
 
     Left out: --cache-reuse shifts rows that were computed behind another prefix, so its answers are not a cold run's.
-    --kv-unified and smaller batches (-b) were tried in every token scenario and changed nothing, or under 2 %.
+    --kv-unified and smaller batches (-b) were tried on a hybrid model in most token scenarios: nothing, or under 2 %.
     """
     best = ["--ctx-checkpoints", "128", "--checkpoint-min-step", "16"]
     return tuple(best + ["--swa-full"] * (architecture in SLIDING_WINDOW))

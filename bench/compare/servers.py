@@ -15,7 +15,7 @@ from contestants import SCRATCH, Contestant, Settings  # noqa: F401  (what a use
 class Server(Client):
     """One running server. `with Server(contestant, settings) as server:` stops it, by its pid."""
 
-    def __init__(self, contestant, settings, start_seconds=120):
+    def __init__(self, contestant, settings, start_seconds=600):
         self.contestant, self.settings = contestant, settings
         super().__init__(contestant.label)
         self._start_seconds = start_seconds
