@@ -62,6 +62,7 @@ class Planner {
   }
   Status CheckCut();
   Status Order();
+  Status AvoidSpecialCounts();
   Result<std::vector<std::uint32_t>> Missing();
   Status Keys();
   Status WindowKeys();
@@ -136,21 +137,33 @@ Status Planner::Order() {
     plan_.order.push_back({layer, false});
   if (!plan_.last)
     for (const std::uint32_t layer : missing) plan_.order.push_back({layer, true});
+  SKIPPY_RETURN_IF_ERROR(AvoidSpecialCounts());
   for (std::size_t i = 0; i < plan_.order.size(); ++i)
     if (plan_.order[i].dummy)
       plan_.added.push_back(fmt::format("layer {} is a dummy of zeros in the shape of layer {}", i,
                                         plan_.order[i].source));
+  return {};
+}
+
+// llama.cpp tells sizes of some architectures by the number of layers alone, and computes them
+// differently: one more dummy makes it another number.
+Status Planner::AvoidSpecialCounts() {
   const auto special = [&](std::size_t layers) {
     return std::find(recipe_.special_counts.begin(), recipe_.special_counts.end(), layers) !=
            recipe_.special_counts.end();
   };
-  if (special(whole_) != special(plan_.order.size()) ||
-      (special(whole_) && plan_.order.size() != whole_))
+  if (special(whole_) && plan_.order.size() != whole_)
     return Err(ErrorCode::kUnsupported,
-               fmt::format("llama.cpp tells sizes of {} by the number of layers and computes them "
-                           "differently: a stage of {} layers of a model of {} would be one of "
-                           "those",
-                           source_.facts().architecture, plan_.order.size(), whole_));
+               fmt::format("llama.cpp computes {} of {} layers in a way of its own, by that number "
+                           "alone: a stage of {} would be computed differently",
+                           source_.facts().architecture, whole_, plan_.order.size()));
+  while (!special(whole_) && special(plan_.order.size())) {
+    if (plan_.last) {
+      plan_.order.insert(plan_.order.begin(), {plan_.layers.begin, true});
+    } else {
+      plan_.order.push_back({plan_.layers.end - 1, true});
+    }
+  }
   return {};
 }
 

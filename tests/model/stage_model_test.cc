@@ -97,6 +97,24 @@ INSTANTIATE_TEST_SUITE_P(Families, CutFixture, testing::ValuesIn(fixtures::Famil
                            return name;
                          });
 
+// A model of 26 layers would be taken for a "lite" one.
+TEST(CutDeep, StagesWithASpecialNumberOfLayersAreThatOfTheWhole) {
+  const Folder folder;
+  const auto tokenizer = fixtures::Tokenizer::FromGguf(fixtures::DefaultTokenizerPath());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto model = fixtures::WriteFixture({.family = "deepseek3", .layers = 29}, *tokenizer,
+                                            folder.path() + "/model");
+  ASSERT_TRUE(model) << model.error().message;
+  for (const char* layers : {"0..26,26..29", "0..3,3..29"}) {
+    SCOPED_TRACE(layers);
+    SplitOptions options;
+    options.model = model->path;
+    options.layers = layers;
+    options.out = folder.path() + "/" + layers;
+    MustEqual(options.model, options);
+  }
+}
+
 void CutRealModel(const std::string& file, const std::string& layers, std::uint64_t most_bytes) {
   const Folder folder;
   SplitOptions options;
