@@ -1,6 +1,6 @@
 """What the short form of the comparison is judged by: every promised cell is there, and the answers are right. Never by
 speed, and not by how many tokens were evaluated."""
-from report import NEAR_TIE
+from report.verdicts import COLD, NEAR_TIE
 
 MODEL = ("file", "sha256", "architecture", "family", "policy")
 ROUND = ("requests", "prompt_tokens", "ideal", "evaluated", "ratio", "decode_per_s", "cached_by_tier",
@@ -8,7 +8,6 @@ ROUND = ("requests", "prompt_tokens", "ideal", "evaluated", "ratio", "decode_per
          "cache_bytes.host.bytes", "cache_bytes.host.source", "cache_bytes.lanes.bytes", "cache_bytes.lanes.source",
          "memory.resident", "memory.peak", "seconds")
 LABELS = ("skippy", "llama-server", "llama-server, best settings")
-COLD = "skippy, cold"
 
 
 def complaints(results):

@@ -1,6 +1,6 @@
 """Use cases: a line a kind and server in each run's table, a cell a kind in the README's."""
 from report.cells import interval, model_title, of_group, ratio_cell, rows_of, status
-from report.verdicts import NEAR_TIE, row_verdict
+from report.verdicts import NEAR_TIE, inexact, row_verdict
 from stats import median
 
 OURS, BEST = "skippy", "llama-server, best settings"
@@ -40,6 +40,7 @@ def cells(scenario):
         told = row["contestants"]
         ratios = [ratio_cell([r["ratio"] for r in told[label]["rounds"]]) if label in told else "?"
                   for label in (OURS, BEST)]
+        ratios[1] += " inexact" * inexact(row.get("answers", {}), BEST)
         times = row.get("times", {}).get(BEST)
         yield row["title"], status(scenario, ", ".join([" / ".join(ratios)] + ([_short_time(times)] if times else [])))
 
