@@ -1,5 +1,5 @@
-"""One long message in which a sentence is changed in the middle, then another one there, then two at three quarters:
-an editor that sends the whole file again. Every version follows from the one before."""
+"""One long message in which a sentence is changed: in the middle, at three quarters, at nine tenths, near the end. An
+editor that sends the whole file again. Every version follows from the one before."""
 NAME, GROUP, TITLE = "long_edit", "tokens", "a sentence changed inside one long message, 4 times"
 LANES, ROUNDS = 1, 1
 LENGTHS, REST = (16000, 4000), 600   # tokens: the longest message that leaves the rest of the context free
@@ -10,7 +10,7 @@ def play(ledger, text):
     messages = [{"role": "system", "content": f"You are {text.name()}, an editor."},
                 {"role": "user", "content": " ".join(sentences)}]
     ledger.chat(messages)
-    for place in (0.5, 0.5, 0.75, 0.75):
+    for place in (0.5, 0.75, 0.9, 0.95):
         sentences[round(place * len(sentences))] = text.sentence()
         messages[1] = {"role": "user", "content": " ".join(sentences)}
         ledger.chat(messages)
