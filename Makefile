@@ -7,7 +7,7 @@ MODEL   ?=
 JOBS    ?= $(shell nproc)
 CMAKE_ARGS ?=
 
-.PHONY: help serve test yardstick evidence build llama-server bench-families bench-replay results deps configure models quick bench clean
+.PHONY: help serve test yardstick evidence stage-evidence build llama-server bench-families bench-replay results deps configure models quick bench clean
 
 .DEFAULT_GOAL := help
 
@@ -16,6 +16,7 @@ help:
 	@echo "make test          build and run all tests"
 	@echo "make yardstick     llama.cpp's own server tests against our server (a minute)"
 	@echo "make evidence      certify a model of every family, write docs/evidence (a quarter of an hour)"
+	@echo "make stage-evidence cut a model of every family into stages, write docs/evidence/stages.md (five minutes)"
 	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
 	@echo "make build         $(BUILD)/skippy only"
 	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"
@@ -56,6 +57,10 @@ yardstick: build
 evidence: build models
 	@$(BUILD)/skippy fixtures --out $(BUILD)/fixtures
 	@tools/evidence.py --skippy $(BUILD)/skippy --fixtures $(BUILD)/fixtures
+
+stage-evidence: build models
+	@$(BUILD)/skippy fixtures --out $(BUILD)/fixtures
+	@tools/stage_evidence.py --skippy $(BUILD)/skippy --fixtures $(BUILD)/fixtures
 
 quick: deps
 	@cmake -S . -B $(BUILD)-quick -G Ninja -DSKIPPY_LLAMA=OFF > $(BUILD)-quick.configure.log 2>&1 \

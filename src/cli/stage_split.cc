@@ -6,14 +6,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
+#include <utility>
 
 #include "cli/flag_parser.h"
 #include "cli/progress_line.h"
 #include "cli/stage_command.h"
 #include "llama/context_params.h"
-#include "stage/self_check.h"
-#include "stage/split.h"
+#include "stage/split_report.h"
 
 namespace skippy::cli {
 namespace {
@@ -43,53 +42,25 @@ Result<std::vector<Package>> RunSplit(const Options& options) {
                       });
 }
 
-void Print(const std::vector<Package>& packages) {
-  for (const Package& package : packages) {
-    const stage::Manifest& manifest = package.manifest;
-    std::printf(
-        "%-24s %8.1f MiB  %s%s\n", std::filesystem::path(package.folder).filename().c_str(),
-        static_cast<double>(manifest.bytes) / (1U << 20U),
-        manifest.kind == "vocabulary"
-            ? "tokenizer and embedding rows"
-            : fmt::format("{} -> {}", manifest.input.node.empty() ? "rows" : manifest.input.node,
-                          manifest.output.node.empty() ? "logits" : manifest.output.node)
-                  .c_str(),
-        package.was_there ? ", was there" : "");
-    for (const std::string& added : manifest.added) std::printf("%24s %s\n", "", added.c_str());
-  }
-}
-
-// Whether the stages are the whole model, so that there is something to hold them against.
-bool IsWhole(const std::vector<Package>& packages) {
-  return packages.size() > 1 && packages[1].manifest.first && packages.back().manifest.last;
-}
-
-int Check(const Options& options, const std::vector<Package>& packages) {
-  if (!IsWhole(packages)) {
-    std::printf("not checked: these stages are not the whole model\n");
-    return 0;
+// Where the stages are the whole model and both fit in memory.
+Status Check(const Options& options, stage::SplitOutcome& outcome) {
+  const std::vector<Package>& packages = outcome.packages;
+  if (!packages[1].manifest.first || !packages.back().manifest.last) {
+    outcome.not_checked = "these stages are not the whole model";
+    return {};
   }
   const std::uint64_t needed = 2 * packages.front().manifest.model.bytes;
   const std::uint64_t available = llama::HostAvailableBytes();
   if (available > 0 && needed > available) {
-    std::printf("not checked: the model and its stages need %llu MiB of memory, %llu are free\n",
-                static_cast<unsigned long long>(needed >> 20U),
-                static_cast<unsigned long long>(available >> 20U));
-    return 0;
+    outcome.not_checked = fmt::format("the model and its stages need {} MiB of memory, {} are free",
+                                      needed >> 20U, available >> 20U);
+    return {};
   }
   std::vector<std::string> stages;
   for (std::size_t i = 1; i < packages.size(); ++i) stages.push_back(packages[i].folder);
-  const auto result = stage::CheckStages(options.split.model, packages.front().folder, stages, {});
-  if (!result) return Failed(result.error());
-  if (result->Passed()) {
-    std::printf("checked: %u rows of logits are the whole model's, bit by bit\n", result->compared);
-    return 0;
-  }
-  std::printf(
-      "NOT EQUAL: %u of %u rows of logits are the whole model's; the first other one is "
-      "at position %u, the largest difference %g. Do not use these stages.\n",
-      result->equal, result->compared, result->first_difference, result->largest_difference);
-  return 1;
+  SKIPPY_TRY(outcome.check,
+             stage::CheckStages(options.split.model, packages.front().folder, stages, {}));
+  return {};
 }
 
 void AddFlags(CLI::App& app, Options& options) {
@@ -107,6 +78,7 @@ void AddFlags(CLI::App& app, Options& options) {
   cut->require_option(1);
   app.add_flag("!--no-check", options.check,
                "do not hold the stages against the whole model afterwards");
+  app.add_flag("--json", options.json, "tell the result as JSON");
 }
 
 }  // namespace
@@ -125,10 +97,13 @@ int StageSplit(std::vector<std::string> arguments) {
     std::printf("%s", (*help)->c_str());
     return 0;
   }
-  const auto packages = RunSplit(options);
+  auto packages = RunSplit(options);
   if (!packages) return Failed(packages.error());
-  Print(*packages);
-  return options.check ? Check(options, *packages) : 0;
+  stage::SplitOutcome outcome{std::move(*packages), std::nullopt, "not asked for"};
+  if (options.check)
+    if (const Status checked = Check(options, outcome); !checked) return Failed(checked.error());
+  std::printf("%s", (options.json ? stage::ToJson(outcome) : stage::ToText(outcome)).c_str());
+  return outcome.Passed() ? 0 : 1;
 }
 
 }  // namespace skippy::cli

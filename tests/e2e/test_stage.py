@@ -52,6 +52,15 @@ def test_a_real_model_in_three_stages_is_checked_against_the_whole(tmp_path):
     assert again.count("was there") == 4
 
 
+def test_the_result_as_json(tmp_path):
+    told = json.loads(split(tmp_path, FIXTURES / "qwen3next-tiny.gguf", "--layers", "0..1,1..4", "--json"))
+    assert told["schema"] == "skippy-stage-split" and told["not_checked"] == "these stages are not the whole model"
+    added = [text for package in told["packages"] for text in package["manifest"].get("added", [])]
+    assert any("dummy of zeros" in text for text in added)   # one layer of the other kind
+    told = json.loads(split(tmp_path / "whole", FIXTURES / "qwen3next-tiny.gguf", "--auto", 2, "--json"))
+    assert told["check"]["passed"] is True and told["check"]["rows"] == told["check"]["equal"]
+
+
 def test_no_stage_is_larger_than_asked(tmp_path):
     split(tmp_path, models.SMOLLM2.path, "--max-bytes", "40m", "--no-check")
     sizes = [path.stat().st_size for path in (tmp_path / "packages").glob("stage-*/model.gguf")]
