@@ -211,16 +211,20 @@ Status ReadSpecialCounts(const SourceFile& file, const toml::table& stages, Stag
 Status ReadStages(const SourceFile& file, const toml::table& table, Family& family) {
   StageRecipe& recipe = family.stages;
   SKIPPY_TRY(const toml::table* stages, Section(file, table, "stages"));
-  SKIPPY_RETURN_IF_ERROR(
-      OnlyKeys(file, *stages, "stages: ",
-               {"refused", "capture", "inject", "embedding_scale", "kind", "period", "layer_keys",
-                "dropped", "windowless", "needs_output", "special_counts"}));
+  SKIPPY_RETURN_IF_ERROR(OnlyKeys(
+      file, *stages, "stages: ",
+      {"refused", "capture", "inject", "embedding_scale", "kinds", "begins", "begins_because",
+       "period", "layer_keys", "dropped", "windowless", "needs_output", "special_counts"}));
   SKIPPY_TRY(recipe.refused, Text(file, *stages, "refused"));
   SKIPPY_TRY(const std::string capture, Text(file, *stages, "capture"));
   if (!capture.empty()) recipe.capture = capture;
   SKIPPY_TRY(recipe.inject, Text(file, *stages, "inject"));
   SKIPPY_TRY(recipe.embedding_scale, Text(file, *stages, "embedding_scale"));
-  SKIPPY_TRY(recipe.kind, Text(file, *stages, "kind"));
+  SKIPPY_TRY(recipe.kinds, TextList(file, *stages, "kinds"));
+  SKIPPY_TRY(recipe.begins, Text(file, *stages, "begins"));
+  SKIPPY_TRY(recipe.begins_because, Text(file, *stages, "begins_because"));
+  if (recipe.begins.empty() != recipe.begins_because.empty())
+    return tl::unexpected<Error>(Bad(file, "stages: begins and begins_because go together"));
   SKIPPY_TRY(recipe.period, Text(file, *stages, "period"));
   SKIPPY_TRY(recipe.dropped, TextList(file, *stages, "dropped"));
   SKIPPY_TRY(const std::string windowless, Text(file, *stages, "windowless"));
@@ -291,9 +295,10 @@ Result<Family> ReadFamily(const SourceFile& file, const toml::table& table, cons
                                     bytes.latent, bytes.expanded,     "all_layers"};
   for (const Condition& condition : family.when) formulas.push_back(condition.formula);
   const StageRecipe& stages = family.stages;
-  for (const std::string* formula : {&stages.embedding_scale, &stages.kind, &stages.period})
+  for (const std::string* formula : {&stages.embedding_scale, &stages.begins, &stages.period})
     formulas.push_back(*formula);
   for (const auto& [key, formula] : stages.layer_keys) formulas.push_back(formula);
+  formulas.insert(formulas.end(), stages.kinds.begin(), stages.kinds.end());
   if (stages.windowless != Windowless::kAsIs) formulas.emplace_back("windowed");
   if (const Status status = CheckFormulas(family.values, formulas); !status)
     return tl::unexpected<Error>(Bad(file, status.error().message));

@@ -25,9 +25,12 @@ struct StageRecipe {
   // Node that the input of a later stage is written to; empty: it enters as embeddings.
   std::string inject;
   std::string embedding_scale;  // factor on an embedding row before the first layer; empty: 1
-  // The kind of a layer. llama.cpp's graphs of hybrid models need a layer of each kind in memory:
-  // a stage that lacks one gets a dummy of it, all zeros, whose result nobody reads.
-  std::string kind;
+  // Kinds of layers, a formula each. llama.cpp's graphs of hybrid models need a layer of each kind
+  // in memory: a stage that lacks one gets a dummy of it, all zeros, whose result nobody reads.
+  std::vector<std::string> kinds;
+  // Formula: a stage may begin with this layer; and why not with others. Empty: with any.
+  std::string begins;
+  std::string begins_because;
   // Period of what depends on a layer's number alone: stages begin with as many dummies as their
   // first layer is past a multiple of it. Empty: nothing does.
   std::string period;

@@ -1,6 +1,7 @@
 #include "stage/slice_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -51,6 +52,7 @@ class Planner {
  public:
   Planner(const Source& source, const families::Family& family)
       : source_(source),
+        family_(family),
         recipe_(family.stages),
         formulas_(family.values, source.facts(), families::KvTypes()) {}
 
@@ -83,6 +85,7 @@ class Planner {
   }
 
   const Source& source_;
+  const families::Family& family_;
   const StageRecipe& recipe_;
   families::Evaluator formulas_;
   std::uint32_t whole_ = 0;  // layers of the model
@@ -99,24 +102,31 @@ Status Planner::CheckCut() {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("the range {} is not within the model's layers 0..{}",
                            ToString(plan_.layers), whole_));
+  SKIPPY_TRY(const std::vector<std::uint32_t> begins, BeginsOf(source_, family_));
+  if (!std::binary_search(begins.begin(), begins.end(), plan_.layers.begin) ||
+      (plan_.layers.end < whole_ &&
+       !std::binary_search(begins.begin(), begins.end(), plan_.layers.end)))
+    return Err(
+        ErrorCode::kUnsupported,
+        fmt::format("this model cannot be cut at {}: {}; it can before the layers {}",
+                    ToString(plan_.layers), recipe_.begins_because, fmt::join(begins, ", ")));
   return {};
 }
 
 // A layer of each kind that the range lacks.
 Result<std::vector<std::uint32_t>> Planner::Missing() {
   std::vector<std::uint32_t> missing;
-  if (recipe_.kind.empty()) return missing;
-  std::optional<std::uint32_t> nearest[2];
-  bool present[2] = {false, false};
-  for (std::uint32_t layer = 0; layer < whole_; ++layer) {
-    SKIPPY_TRY(const double value, formulas_.At(recipe_.kind, layer));
-    const bool kind = value != 0;
-    const bool within = layer >= plan_.layers.begin && layer < plan_.layers.end;
-    present[kind] = present[kind] || within;
-    if (!nearest[kind] || layer < plan_.layers.end) nearest[kind] = layer;
+  for (const std::string& kind : recipe_.kinds) {
+    std::optional<std::uint32_t> nearest;
+    bool present = false;
+    for (std::uint32_t layer = 0; layer < whole_; ++layer) {
+      SKIPPY_TRY(const double is_one, formulas_.At(kind, layer));
+      if (is_one == 0) continue;
+      present = present || (layer >= plan_.layers.begin && layer < plan_.layers.end);
+      if (!nearest || layer < plan_.layers.end) nearest = layer;
+    }
+    if (!present && nearest) missing.push_back(*nearest);
   }
-  for (const int kind : {0, 1})
-    if (!present[kind] && nearest[kind]) missing.push_back(*nearest[kind]);
   return missing;
 }
 
@@ -320,6 +330,20 @@ Result<std::uint32_t> LayersOf(const Source& source) {
   if (!blocks || *blocks < 1 || drafts < 0 || drafts >= *blocks)
     return Err(ErrorCode::kInvalidArgument, "the model does not say how many layers it has");
   return static_cast<std::uint32_t>(*blocks - drafts);
+}
+
+Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families::Family& family) {
+  SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
+  families::Evaluator formulas(family.values, source.facts(), families::KvTypes());
+  std::vector<std::uint32_t> begins;
+  for (std::uint32_t layer = 0; layer < layers; ++layer) {
+    double may = 1;
+    if (layer > 0 && !family.stages.begins.empty()) {
+      SKIPPY_TRY(may, formulas.At(family.stages.begins, layer));
+    }
+    if (may != 0) begins.push_back(layer);
+  }
+  return begins;
 }
 
 Result<Weights> WeightsOf(const Source& source) {

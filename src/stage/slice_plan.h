@@ -63,6 +63,8 @@ struct SlicePlan {
 
 // Layers that can be cut: without draft heads (multi-token prediction), which stages do not carry.
 Result<std::uint32_t> LayersOf(const Source& source);
+// Layers that a stage may begin with, ascending; 0 is one.
+Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families::Family& family);
 // Bytes of each layer, and of the head; for CutInto and CutBelow.
 Result<Weights> WeightsOf(const Source& source);
 

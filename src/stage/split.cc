@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -13,7 +13,18 @@
 namespace skippy::stage {
 namespace {
 
-Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Source& source) {
+// Layers that cannot be parted are cut as one: `begins` are the first ones.
+Weights Joined(const Weights& bytes, const std::vector<std::uint32_t>& begins) {
+  Weights joined{{}, bytes.first, bytes.last};
+  for (std::size_t i = 0; i < bytes.layers.size(); ++i) {
+    if (std::binary_search(begins.begin(), begins.end(), i)) joined.layers.push_back(0);
+    joined.layers.back() += bytes.layers[i];
+  }
+  return joined;
+}
+
+Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Source& source,
+                                         const families::Family& family) {
   const int given = static_cast<int>(!options.layers.empty()) +
                     static_cast<int>(options.stages > 0) + static_cast<int>(options.max_bytes > 0);
   if (given != 1)
@@ -23,8 +34,14 @@ Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Sour
   SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
   if (!options.layers.empty()) return ParseRanges(options.layers, layers);
   SKIPPY_TRY(const Weights weights, WeightsOf(source));
-  if (options.stages > 0) return CutInto(options.stages, weights);
-  return CutBelow(options.max_bytes, weights);
+  SKIPPY_TRY(std::vector<std::uint32_t> begins, BeginsOf(source, family));
+  const Weights joined = Joined(weights, begins);
+  SKIPPY_TRY(std::vector<LayerRange> ranges, options.stages > 0
+                                                 ? CutInto(options.stages, joined)
+                                                 : CutBelow(options.max_bytes, joined));
+  begins.push_back(layers);
+  for (LayerRange& range : ranges) range = {begins[range.begin], begins[range.end]};
+  return ranges;
 }
 
 // The family that the model is of; architectures of no family are cut by the usual recipe.
@@ -143,8 +160,8 @@ Result<Package> Splitter::Stage(const std::string& out, const SlicePlan& plan) {
 
 Result<std::vector<Package>> Split(const SplitOptions& options, const SplitProgress& progress) {
   SKIPPY_TRY(const std::unique_ptr<Source> source, Source::Open(options.model));
-  SKIPPY_TRY(const std::vector<LayerRange> ranges, RangesOf(options, *source));
   SKIPPY_TRY(families::Family family, FamilyOf(*source));
+  SKIPPY_TRY(const std::vector<LayerRange> ranges, RangesOf(options, *source, family));
   Splitter splitter(*source, std::move(family), progress);
   // All plans first: nothing is written for a model that cannot be cut there.
   std::vector<SlicePlan> plans;

@@ -68,14 +68,15 @@ TEST_P(CutFixture, StagesGiveTheBitsOfTheWholeOrTheReasonWhyNot) {
   ASSERT_TRUE(facts) << facts.error().message;
   const auto source = Source::Open(options.model);
   ASSERT_TRUE(source) << source.error().message;
-  const auto layers = LayersOf(**source);
-  ASSERT_TRUE(layers) << layers.error().message;
-  for (const std::uint32_t stages : {2U, 3U, *layers}) {
-    if (stages > *layers) continue;
+  const auto match = families::Identify(*families::EmbeddedFamilies(), *facts);
+  ASSERT_NE(match.family, nullptr);
+  const auto begins = BeginsOf(**source, *match.family);
+  ASSERT_TRUE(begins) << begins.error().message;
+  const auto most = static_cast<std::uint32_t>(begins->size());
+  for (const std::uint32_t stages : {2U, 3U, most}) {
+    if (stages > most) continue;
     options.stages = stages;
     options.out = folder.path() + "/" + std::to_string(stages);
-    const auto match = families::Identify(*families::EmbeddedFamilies(), *facts);
-    ASSERT_NE(match.family, nullptr);
     if (!match.family->stages.refused.empty()) {
       const auto refused = Split(options, {});
       ASSERT_FALSE(refused);
