@@ -122,6 +122,7 @@ struct RecordRequest {
   bool snapshot = false;          // a recurrent snapshot can be exported now and is wanted
   bool logits = false;            // logits of the last token are at hand
   bool prompt_end = false;        // this boundary ends a prompt: last to be thinned out
+  bool part_start = false;        // a message begins here, or prompts part: as the one before it
 };
 
 enum class RecordOutcome : std::uint8_t {

@@ -34,9 +34,11 @@ LookupResult CacheImpl::Lookup(const LookupQuery& query) {
   }
   if (result.hit && !query.peek) {
     evictor_.Touch(path_, boundary, path_.matched, true);
+    Node* node = path_.NodeOf(boundary);
     if (decoded) {
-      Node* node = path_.NodeOf(boundary);
       evictor_.TouchLogits(node, *node->FindPoint(boundary), true);
+    } else {
+      evictor_.NoteResumed(node, boundary);
     }
   }
   CountLookup(query, result);

@@ -246,6 +246,7 @@ bool CacheImpl::FillTicket(const RecordRequest& request, const Wants& wants, Tic
   ticket.tokens.assign(request.tokens.begin(), request.tokens.end());
   ticket.provenance = request.provenance;
   ticket.prompt_end = request.prompt_end;
+  ticket.part_start = request.part_start;
   ticket.reserved = FootprintOf(wants);
   store_->Reserve(ticket.slot, ticket.reserved);
   if (!AddBuffers(Component::kKv, wants.kv, ticket)) return false;
@@ -335,6 +336,7 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
       replaced_ = replaced_ || point.snapshot;
       const BlockId block = StoreBlock(Component::kSnapshot, std::move(*ticket.snapshot));
       index_.SetSnapshot(node, point, block, ticket.provenance);
+      point.part_start = ticket.part_start;
     } else {
       counters_.deduplicated_bytes += ticket.snapshot->size();
     }

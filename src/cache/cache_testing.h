@@ -120,6 +120,7 @@ struct RecordWish {
   bool snapshot = true;
   bool logits = false;
   bool prompt_end = true;
+  bool part_start = false;
 };
 
 class TestCache {
@@ -139,6 +140,7 @@ class TestCache {
     request.snapshot = wish.snapshot;
     request.logits = wish.logits;
     request.prompt_end = wish.prompt_end;
+    request.part_start = wish.part_start;
     return cache_.BeginRecord(request);
   }
   RecordOutcome Record(TokenSpan tokens, const RecordWish& wish = {}) {

@@ -13,7 +13,8 @@ constexpr std::uint64_t kMaxValue = std::uint64_t{1} << 62;
 }  // namespace
 
 Rank SegmentedLru::RankOf(const EntryFacts& facts) const {
-  return {facts.was_hit ? 1U : 0U, facts.tick};
+  if (facts.spare) return {0, facts.tick};
+  return {facts.was_hit ? kHit : 1U, facts.tick};
 }
 
 Rank BenefitPerByte::RankOf(const EntryFacts& facts) const {

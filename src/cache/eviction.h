@@ -19,6 +19,7 @@ struct Node;
 
 // All that a policy is told about an entry.
 struct EntryFacts {
+  bool spare = false;      // the entry's end can be resumed without it
   bool was_hit = false;    // since it was inserted
   std::uint64_t tick = 0;  // of the last use; later is larger
   std::uint64_t age = 0;   // EvictionPolicy::Age() at the last use
@@ -44,12 +45,14 @@ class EvictionPolicy {
   virtual bool segmented() const { return false; }
 };
 
-// Segmented LRU: entries never hit go before entries that were hit, so a sweep of one-shot prompts
-// cannot push out a prompt in use.
+// Segmented LRU: first what is to spare, whoever's it is; then entries never hit; then entries that
+// were hit. So no conversation loses its end for what others can do without, and a sweep of
+// one-shot prompts cannot push out a prompt in use.
 class SegmentedLru final : public EvictionPolicy {
  public:
   Rank RankOf(const EntryFacts& facts) const override;
   bool segmented() const override { return true; }
+  static constexpr std::uint32_t kHit = 2;  // the segment of entries that were hit
 };
 
 // GreedyDual-Size-Frequency: value = age at last use + (1 + hits) * tokens / bytes; the age rises
@@ -68,12 +71,13 @@ std::unique_ptr<EvictionPolicy> MakeEvictionPolicy(EvictionPolicyKind kind);
 
 // What can be taken from an entry, in the order in which equally ranked entries lose it.
 enum class UnitKind : std::uint8_t {
-  kThin = 0,        // window rows and snapshots inside a run that no end needs
-  kLogits = 1,      // the logits at one boundary
-  kTail = 2,        // the last rows of a leaf
-  kLastResort = 3,  // states that are kept while anything else can go
+  kSpare = 0,       // state inside a run beside what its end needs and one step back
+  kThin = 1,        // the same and that step back: all that the run's end does not need
+  kLogits = 2,      // the logits at one boundary
+  kTail = 3,        // the last rows of a leaf
+  kLastResort = 4,  // states that are kept while anything else can go
 };
-inline constexpr std::size_t kUnitKindCount = 4;
+inline constexpr std::size_t kUnitKindCount = 5;
 
 struct CandidateKey {
   Rank rank;

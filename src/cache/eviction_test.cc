@@ -16,6 +16,13 @@ TEST(SegmentedLruTest, EntriesNeverHitGoBeforeEntriesThatWereHit) {
   EXPECT_LT(new_unhit, old_hit);
 }
 
+TEST(SegmentedLruTest, WhatIsToSpareGoesBeforeEverythingElse) {
+  const SegmentedLru policy;
+  const Rank new_spare = policy.RankOf({.spare = true, .was_hit = true, .tick = 100});
+  EXPECT_LT(new_spare, policy.RankOf({.was_hit = false, .tick = 1}));
+  EXPECT_LT(policy.RankOf({.spare = true, .tick = 1}), new_spare);
+}
+
 TEST(SegmentedLruTest, WithinASegmentTheLeastRecentlyUsedGoesFirst) {
   const SegmentedLru policy;
   EXPECT_LT(policy.RankOf({.tick = 1}), policy.RankOf({.tick = 2}));

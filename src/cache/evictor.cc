@@ -5,10 +5,11 @@
 namespace skippy::cache {
 namespace {
 
-// Entries that were hit may take this share of the cache; beyond it the least recently used of them
-// lose their precedence, so that yesterday's favourites do not leave the newcomers without room.
-constexpr std::uint64_t kProtectedNumerator = 3;
-constexpr std::uint64_t kProtectedDenominator = 4;
+// Entries that were hit may take this share of the cache with what their ends need; beyond it the
+// least recently used of them lose their precedence, so that yesterday's favourites do not leave
+// the newcomers without room. Likewise logits that were hit, of the logits' share.
+std::uint64_t ProtectedShare(std::uint64_t cap) { return cap / 3; }
+std::uint64_t ProtectedLogitsShare(std::uint64_t cap) { return cap / 4 * 3; }
 
 }  // namespace
 
@@ -37,6 +38,12 @@ std::uint64_t Evictor::Touch(const Path& path, Pos upto, Pos text_upto, bool hit
   return tick_;
 }
 
+void Evictor::NoteResumed(Node* node, Pos at) {
+  if (at != node->end() || node->continued) return;
+  node->continued = true;
+  Refresh(node);
+}
+
 void Evictor::TouchLogits(Node* node, Point& point, bool hit) {
   point.logits_tick = tick_;
   point.logits_age = policy_->Age();
@@ -47,6 +54,7 @@ void Evictor::TouchLogits(Node* node, Point& point, bool hit) {
 
 CandidateKey Evictor::KeyOf(Node* node, UnitKind kind) const {
   EntryFacts facts;
+  facts.spare = kind == UnitKind::kSpare;
   facts.was_hit = node->WasHit();
   facts.tick = node->tail_tick;
   facts.age = node->age;
@@ -58,6 +66,8 @@ CandidateKey Evictor::KeyOf(Node* node, UnitKind kind) const {
 
 CandidateKey Evictor::LogitsKeyOf(Node* node, const Point& point) const {
   EntryFacts facts;
+  // Worth the bytes of many rows, they save one token, unless somebody does ask again.
+  facts.spare = point.logits_hits == 0;
   facts.was_hit = point.logits_hits > 0;
   facts.tick = point.logits_tick;
   facts.age = point.logits_age;
@@ -80,7 +90,8 @@ void Evictor::List(std::optional<CandidateKey>& listed, const std::optional<Cand
   };
   if (listed == wanted) return;
   const auto protected_logits = [](const std::optional<CandidateKey>& key) {
-    return key && key->kind == UnitKind::kLogits && key->rank.segment > 0 ? 1U : 0U;
+    return key && key->kind == UnitKind::kLogits && key->rank.segment == SegmentedLru::kHit ? 1U
+                                                                                            : 0U;
   };
   protected_logits_ += protected_logits(wanted);
   protected_logits_ -= protected_logits(listed);
@@ -98,8 +109,9 @@ void Evictor::ListNode(Node* node, UnitKind kind, bool wanted) {
 void Evictor::Refresh(Node* node) {
   TrackNewestPrompt(node);
   const ThinContext context = ContextOf(*node);
-  ListNode(node, UnitKind::kThin, HasThin(*node, context, false));
-  ListNode(node, UnitKind::kLastResort, HasThin(*node, context, true));
+  ListNode(node, UnitKind::kSpare, HasThin(*node, context, ThinLevel::kSpare));
+  ListNode(node, UnitKind::kThin, HasThin(*node, context, ThinLevel::kThin));
+  ListNode(node, UnitKind::kLastResort, HasThin(*node, context, ThinLevel::kLastResort));
   ListNode(node, UnitKind::kTail, node->IsLeaf());
   for (Point& point : node->points) {
     std::optional<CandidateKey> key;
@@ -110,19 +122,21 @@ void Evictor::Refresh(Node* node) {
 }
 
 void Evictor::Relist(Node* node) {
-  for (const UnitKind kind : {UnitKind::kThin, UnitKind::kTail, UnitKind::kLastResort}) {
+  for (const UnitKind kind :
+       {UnitKind::kSpare, UnitKind::kThin, UnitKind::kTail, UnitKind::kLastResort}) {
     if (node->listed[static_cast<std::size_t>(kind)]) ListNode(node, kind, true);
   }
-  Count(node, node->LogicalBytes(options_.shape), node->WasHit());
+  Count(node, node->LogicalBytes(options_.shape),
+        node->WasHit() ? node->EndBytes(options_.shape) : 0);
 }
 
-void Evictor::Count(Node* node, std::uint64_t bytes, bool hit) {
+void Evictor::Count(Node* node, std::uint64_t bytes, std::uint64_t hit) {
   logical_bytes_ -= node->counted_bytes;
-  if (node->counted_as_hit) protected_bytes_ -= node->counted_bytes;
+  protected_bytes_ -= node->counted_as_hit;
   node->counted_bytes = bytes;
   node->counted_as_hit = hit;
   logical_bytes_ += bytes;
-  if (hit) protected_bytes_ += bytes;
+  protected_bytes_ += hit;
 }
 
 void Evictor::UnlistLogits(Node* node) {
@@ -133,27 +147,25 @@ void Evictor::Forget(Node* node) {
   for (auto& listed : node->listed) List(listed, std::nullopt, node->slot);
   UnlistLogits(node);
   if (newest_node_ == node) newest_node_ = nullptr;
-  Count(node, 0, false);
+  Count(node, 0, 0);
 }
 
 void Evictor::Rebalance() {
   if (!policy_->segmented()) return;
-  const auto share = [](std::uint64_t cap) {
-    return cap / kProtectedDenominator * kProtectedNumerator;
-  };
   const auto oldest_hit = [&](UnitKind kind) {
-    const CandidateKey first{{1, 0}, UnitKind::kThin, ~Pos{0}, 0, 0, nullptr};
+    const CandidateKey first{{SegmentedLru::kHit, 0}, UnitKind::kSpare, ~Pos{0}, 0, 0, nullptr};
     return order_.of(kind).lower_bound(first);
   };
   // What is in use at this very moment keeps its place, however large it is.
-  while (protected_bytes_ > share(options_.max_bytes)) {
+  while (protected_bytes_ > ProtectedShare(options_.max_bytes)) {
     const auto key = oldest_hit(UnitKind::kTail);
     if (key == order_.of(UnitKind::kTail).end() || key->node->tail_tick == tick_) break;
     Node* node = key->node;
     node->hit_end = 0;
     Relist(node);
   }
-  while (protected_logits_ * options_.shape.logits_bytes > share(options_.max_logits_bytes)) {
+  while (protected_logits_ * options_.shape.logits_bytes >
+         ProtectedLogitsShare(options_.max_logits_bytes)) {
     const auto key = oldest_hit(UnitKind::kLogits);
     Node* node = key->node;
     Point& point = *node->FindPoint(key->at);
@@ -234,19 +246,20 @@ bool Evictor::EvictOne(EvictionOrder& order, bool logits_only) {
   }
   // The newest prompt end gives way only to entries of its own segment.
   std::optional<CandidateKey> newest;
-  const bool taken = VisitInOrder(order, {UnitKind::kThin, UnitKind::kLogits, UnitKind::kTail},
-                                  [&](const CandidateKey& key) {
-                                    if (newest && key.rank.segment > newest->rank.segment) {
-                                      const CandidateKey held_back = *newest;
-                                      newest.reset();
-                                      if (Take(held_back)) return true;
-                                    }
-                                    if (key.kind == UnitKind::kTail && key.node == newest_node_) {
-                                      newest = key;
-                                      return false;
-                                    }
-                                    return Take(key);
-                                  });
+  const bool taken =
+      VisitInOrder(order, {UnitKind::kSpare, UnitKind::kThin, UnitKind::kLogits, UnitKind::kTail},
+                   [&](const CandidateKey& key) {
+                     if (newest && key.rank.segment > newest->rank.segment) {
+                       const CandidateKey held_back = *newest;
+                       newest.reset();
+                       if (Take(held_back)) return true;
+                     }
+                     if (key.kind == UnitKind::kTail && key.node == newest_node_) {
+                       newest = key;
+                       return false;
+                     }
+                     return Take(key);
+                   });
   if (taken) return true;
   if (newest && Take(*newest)) return true;
   return VisitInOrder(order, {UnitKind::kLastResort},
@@ -257,17 +270,18 @@ bool Evictor::Take(const CandidateKey& key) {
   const Rank rank = key.rank;  // the key may be gone after the unit is
   bool taken = false;
   switch (key.kind) {
-    case UnitKind::kThin: taken = TakeThin(key.node, false); break;
+    case UnitKind::kSpare: taken = TakeThin(key.node, ThinLevel::kSpare); break;
+    case UnitKind::kThin: taken = TakeThin(key.node, ThinLevel::kThin); break;
     case UnitKind::kLogits: taken = TakeLogits(key.node, key.at); break;
     case UnitKind::kTail: taken = TakeTail(key.node); break;
-    case UnitKind::kLastResort: taken = TakeThin(key.node, true); break;
+    case UnitKind::kLastResort: taken = TakeThin(key.node, ThinLevel::kLastResort); break;
   }
   if (taken) policy_->OnEvict(rank);
   return taken;
 }
 
-bool Evictor::TakeThin(Node* node, bool last_resort) {
-  const auto unit = ChooseThin(*node, ContextOf(*node), store_, last_resort);
+bool Evictor::TakeThin(Node* node, ThinLevel level) {
+  const auto unit = ChooseThin(*node, ContextOf(*node), store_, level);
   if (!unit) return false;
   if (unit->component == Component::kWindow) {
     node->Rows(Component::kWindow).Remove(unit->rows, index_.AccountOf(*node));
@@ -403,15 +417,16 @@ bool Evictor::IsConsistent() {
       if (wanted) key = KeyOf(&node, kind);
       check(node.listed[static_cast<std::size_t>(kind)], key);
     };
-    expect(UnitKind::kThin, HasThin(node, context, false));
-    expect(UnitKind::kLastResort, HasThin(node, context, true));
+    expect(UnitKind::kSpare, HasThin(node, context, ThinLevel::kSpare));
+    expect(UnitKind::kThin, HasThin(node, context, ThinLevel::kThin));
+    expect(UnitKind::kLastResort, HasThin(node, context, ThinLevel::kLastResort));
     expect(UnitKind::kTail, node.IsLeaf());
     for (const Point& point : node.points) {
       std::optional<CandidateKey> key;
       if (point.logits) key = LogitsKeyOf(&node, point);
       check(point.listed_logits, key);
     }
-    protected_bytes += node.WasHit() ? node.LogicalBytes(options_.shape) : 0;
+    protected_bytes += node.WasHit() ? node.EndBytes(options_.shape) : 0;
     logical_bytes += node.LogicalBytes(options_.shape);
   });
   for (std::size_t kind = 0; kind < kUnitKindCount; ++kind) {
@@ -422,7 +437,7 @@ bool Evictor::IsConsistent() {
                           [&](const Point& p) { return p.prompt_end == newest_prompt_; }));
   std::uint64_t protected_logits = 0;
   for (const CandidateKey& key : order_.of(UnitKind::kLogits))
-    protected_logits += key.rank.segment > 0;
+    protected_logits += key.rank.segment == SegmentedLru::kHit;
   ok = ok && protected_logits == protected_logits_;
   return ok && protected_bytes == protected_bytes_ && logical_bytes == logical_bytes_ &&
          pending_.at == nullptr;

@@ -2,7 +2,8 @@
 //
 // Units are single: the last extent of a leaf, one snapshot, the window rows of one extent, the
 // logits of one boundary. Leaves go before the bases they share; what a hit, a ticket or a pinned
-// prefix holds never goes (invariant I5); a run is thinned before it is cut.
+// prefix holds never goes (invariant I5); a run is thinned before it is cut, and what runs have to
+// spare (thinning.h) goes before any run is cut.
 //
 // Threads: single-threaded (owner). Errors: none; "no room" is a value.
 // Cost: O(log candidates + extents of the node) a unit; pinned candidates are stepped over.
@@ -34,6 +35,8 @@ class Evictor {
   // A use of the first `upto` tokens of the path. `hit`: a lookup returned something and its text
   // is known up to `text_upto`. Returns the tick of this use.
   std::uint64_t Touch(const Path& path, Pos upto, Pos text_upto, bool hit);
+  // A lookup gave the state at this boundary of the node to a text that goes on.
+  void NoteResumed(Node* node, Pos at);
   void TouchLogits(Node* node, Point& point, bool hit);
   // The record that ticked `prompt` ended the newest prompt, at a point of `node`.
   void SetNewestPrompt(std::uint64_t prompt, Node* node);
@@ -76,13 +79,13 @@ class Evictor {
   void ListNode(Node* node, UnitKind kind, bool wanted);
   void UnlistLogits(Node* node);
   void Relist(Node* node);
-  void Count(Node* node, std::uint64_t bytes, bool hit);
+  void Count(Node* node, std::uint64_t bytes, std::uint64_t hit);
   ThinContext ContextOf(const Node& node) const;
   void TrackNewestPrompt(Node* node);
 
   bool EvictOne(EvictionOrder& order, bool logits_only);
   bool Take(const CandidateKey& key);
-  bool TakeThin(Node* node, bool last_resort);
+  bool TakeThin(Node* node, ThinLevel level);
   bool TakeLogits(Node* node, Pos at);
   bool TakeTail(Node* node);
   bool TakeLeaf(Node* node);
@@ -103,7 +106,7 @@ class Evictor {
   std::uint64_t tick_ = 0;
   std::uint64_t newest_prompt_ = 0;
   Node* newest_node_ = nullptr;         // that has it; null: gone
-  std::uint64_t protected_bytes_ = 0;   // of nodes that were hit
+  std::uint64_t protected_bytes_ = 0;   // EndBytes of nodes that were hit
   std::uint64_t protected_logits_ = 0;  // results that were hit
   std::uint64_t logical_bytes_ = 0;
   PendingTombstone pending_;

@@ -54,6 +54,14 @@ std::uint64_t Node::LogicalBytes(const MemoryShape& shape) const {
   return bytes;
 }
 
+std::uint64_t Node::EndBytes(const MemoryShape& shape) const {
+  const std::uint64_t window = std::min<std::uint64_t>(rows[1].rows(), shape.window_tokens);
+  const bool snapshot = std::any_of(points.begin(), points.end(),
+                                    [](const Point& p) { return p.snapshot.has_value(); });
+  return rows[0].rows() * shape.kv_row_bytes + window * shape.window_row_bytes +
+         (snapshot ? shape.snapshot_bytes : 0);
+}
+
 Node* Path::NodeOf(Pos boundary) const {
   const auto it = std::lower_bound(nodes.begin(), nodes.end(), boundary,
                                    [](const Node* node, Pos p) { return node->end() < p; });
@@ -240,6 +248,7 @@ void Index::SetLogits(Node* node, Point& point, BlockId block, Provenance proven
 void Index::DropSnapshot(Point& point, const Node& node) {
   store_.Unref(*point.snapshot, node.slot);
   point.snapshot.reset();
+  point.part_start = false;
   --snapshot_count_;
 }
 
@@ -300,6 +309,7 @@ Index::CutResult Index::CutLeaf(Node* leaf, Pos cut) {
   result.forgotten = old_end - cut;
   if (result.forgotten > 0) result.next = leaf->tokens[cut - leaf->begin];
   leaf->tokens.resize(cut - leaf->begin);
+  if (result.forgotten > 0) leaf->continued = false;
   // What is left now ends within text that was used later than the tail was.
   if (cut <= leaf->hit_end) leaf->tail_tick = leaf->tick;
   leaf->hit_end = std::min(leaf->hit_end, cut);
@@ -335,6 +345,7 @@ void Index::MergeWithOnlyChild(Node* node) {
   node->tail_tick = child->tail_tick;
   node->age = child->age;
   node->hits = child->hits;
+  node->continued = child->continued;
   if (child->hit_end > 0) node->hit_end = child->hit_end;
   node->children = std::move(child->children);
   for (const Node::Child& grandchild : node->children) grandchild.node->parent = node;

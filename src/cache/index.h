@@ -39,6 +39,7 @@ struct Point {
   std::uint64_t logits_age = 0;
   std::uint64_t logits_hits = 0;
   std::optional<CandidateKey> listed_logits;  // the evictor's
+  bool part_start = false;                    // of the snapshot: RecordRequest::part_start
   std::uint64_t prompt_end = 0;  // tick of the record that ended a prompt here; 0: none did
 };
 
@@ -64,12 +65,13 @@ struct Node {
   std::uint64_t tail_tick = 0;
   std::uint64_t age = 0;  // of the policy, at the last use
   std::uint64_t hits = 0;
-  Pos hit_end = 0;  // text up to here was asked for again since it was inserted
+  Pos hit_end = 0;         // text up to here was asked for again since it was inserted
+  bool continued = false;  // a text went on at the very end (of the run as it was then)
 
   // The evictor's bookkeeping.
   std::array<std::optional<CandidateKey>, kUnitKindCount> listed;
-  std::uint64_t counted_bytes = 0;  // logical, as last counted
-  bool counted_as_hit = false;
+  std::uint64_t counted_bytes = 0;   // logical, as last counted
+  std::uint64_t counted_as_hit = 0;  // EndBytes, as last counted, if it was hit
 
   Pos end() const { return begin + static_cast<Pos>(tokens.size()); }
   bool IsRoot() const { return parent == nullptr; }
@@ -82,6 +84,8 @@ struct Node {
   Point* FindPoint(Pos p);
   const Point* FindPoint(Pos p) const;
   std::uint64_t LogicalBytes(const MemoryShape& shape) const;
+  // Of them, what resuming at the end of the run takes.
+  std::uint64_t EndBytes(const MemoryShape& shape) const;
 };
 
 // The nodes whose runs a token sequence follows, from the root's child on. The last one may be

@@ -108,6 +108,55 @@ TEST(EvictionTest, LogitsHitLongAgoLoseTheirPrecedence) {
   }
 }
 
+TEST(EvictionTest, LogitsNobodyAskedForGoBeforeAnyRows) {
+  TestCache cache(DenseOptions(40 * kRow + 80));  // 40 rows and two results
+  cache.Record(MakeTokens(20, 1), {.logits = true});
+  cache.Record(MakeTokens(20, 2), {.logits = true});
+  cache.Record(MakeTokens(80 / kRow, 3), {.logits = false});
+  EXPECT_EQ(cache->Stats().logits, 0U);
+  for (std::uint64_t i = 1; i <= 2; ++i) EXPECT_EQ(cache.Cached(MakeTokens(20, i), true), 19U);
+}
+
+TEST(EvictionTest, SnapshotsToSpareGoBeforeTheEndOfAnyConversation) {
+  CacheOptions options = HybridOptions();
+  options.max_bytes = 4 * options.shape.snapshot_bytes + 56 * kRow;
+  TestCache cache(options);
+  const Tokens old = MakeTokens(16, 1);
+  cache.Record(old);
+  const Tokens busy = MakeTokens(24, 2);
+  cache.Record(TokenSpan(busy).first(8), {.prompt_end = false});  // for spacing
+  cache.Record(TokenSpan(busy).first(16), {.prompt_end = false, .part_start = true});
+  cache.Record(busy);
+  cache.Record(MakeTokens(16, 3));
+  // The fifth snapshot took the place of the spaced one, and not of what was used before it.
+  EXPECT_EQ(cache->Stats().snapshots, 4U);
+  EXPECT_EQ(cache.Cached(Join(old, MakeTokens(4, 9)), true), 16U);
+  EXPECT_EQ(cache.Cached(Join(TokenSpan(busy).first(12), MakeTokens(4, 9)), true), 0U);
+  EXPECT_EQ(cache.Cached(Join(TokenSpan(busy).first(20), MakeTokens(4, 9)), true), 16U);
+  EXPECT_EQ(cache.Cached(Join(busy, MakeTokens(4, 9)), true), 24U);
+}
+
+TEST(EvictionTest, AConversationThatWentOnAtItsEndNeedsNoStepBack) {
+  CacheOptions options = HybridOptions();
+  options.max_bytes = 3 * options.shape.snapshot_bytes + 72 * kRow;
+  TestCache cache(options);
+  const Tokens old = MakeTokens(16, 1);
+  cache.Record(old);
+  Tokens busy = MakeTokens(16, 2);
+  cache.Record(busy);
+  for (std::uint64_t turn = 0; turn < 3; ++turn) {
+    busy = Join(busy, MakeTokens(8, 10 + turn));
+    EXPECT_EQ(cache.Cached(busy), busy.size() - 8);
+    const Pos start = static_cast<Pos>(busy.size() - 4);
+    cache.Record(TokenSpan(busy).first(start), {.prompt_end = false, .part_start = true});
+    cache.Record(busy);
+  }
+  EXPECT_EQ(cache.Cached(Join(old, MakeTokens(4, 9)), true), 16U);
+  cache.Record(MakeTokens(16, 3));
+  EXPECT_EQ(cache.Cached(Join(old, MakeTokens(4, 9)), true), 16U);
+  EXPECT_EQ(cache.Cached(Join(busy, MakeTokens(4, 9)), true), busy.size());
+}
+
 TEST(EvictionTest, LogitsOverTheirCapAreLeftOut) {
   CacheOptions options = DenseOptions();
   options.max_logits_bytes = 40;

@@ -1,5 +1,6 @@
 #include "cache/thinning.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace skippy::cache {
@@ -10,14 +11,15 @@ namespace {
 // rewind loses all.
 constexpr std::uint64_t kPromptEndWeight = 2;
 
-// The steps of thinning, gentlest first. Snapshots go at kEnds: their order is that of the gaps.
-enum class Level { kInner, kEnds, kLastResort };
+// The steps of thinning, gentlest first. Snapshots go from kSpare on: their order is that of the
+// gaps.
+enum class Level { kInner, kSpare, kThin, kLastResort };
 
 class Thinner {
  public:
   // `store` null: pins are ignored.
   Thinner(const Node& node, const ThinContext& context, const BlockStore* store)
-      : node_(node), context_(context), store_(store) {}
+      : node_(node), context_(context), store_(store), step_back_(StepBackOf(node)) {}
 
   std::optional<ThinUnit> Choose(Level level) const {
     if (context_.shape.HasWindow()) {
@@ -28,6 +30,28 @@ class Thinner {
   }
 
  private:
+  // The last snapshot before that of the run's end, of one that is there for more than spacing if
+  // there is such; 0: none.
+  static Pos StepBackOf(const Node& node) {
+    Pos any = 0;
+    bool at_end = true;
+    for (auto it = node.points.rbegin(); it != node.points.rend(); ++it) {
+      if (!it->snapshot) continue;
+      if (!at_end && it->part_start) return it->at;
+      if (!at_end && it->prompt_end == 0) any = std::max(any, it->at);
+      at_end = false;
+    }
+    return any;
+  }
+
+  // Where a text was seen to go on at its end, that is where it will go on.
+  bool KeepsAStepBack(Level level) const { return level < Level::kThin && !node_.continued; }
+
+  // Window rows from here on make the boundaries within a window of the end usable too.
+  Pos WindowStepBack() const {
+    return context_.shape.WindowBegin(context_.shape.WindowBegin(node_.end()));
+  }
+
   bool Pinned(BlockId block) const { return store_ != nullptr && store_->Pinned(block); }
 
   // The window rows before this boundary are kept at this level.
@@ -52,7 +76,10 @@ class Thinner {
       bool needed = false;
       if (level != Level::kLastResort) {
         const Pos anchor = point < node_.points.size() ? node_.points[point].at : node_.end();
-        needed = context_.shape.WindowBegin(anchor) < extent.range.end;
+        Pos from = context_.shape.WindowBegin(anchor);
+        if (KeepsAStepBack(level) && !context_.shape.HasSnapshot())
+          from = std::min(from, WindowStepBack());
+        needed = from < extent.range.end;
       } else {
         needed = window_is_primary && node_.IsLeaf() && i + 1 == extents.size();
       }
@@ -63,6 +90,7 @@ class Thinner {
 
   bool MayGo(const Point& point, bool is_last, Level level) const {
     if (Pinned(*point.snapshot)) return false;
+    if (KeepsAStepBack(level) && point.at == step_back_) return false;
     if (level != Level::kLastResort) {
       const bool newest = point.prompt_end != 0 && point.prompt_end == context_.newest_prompt;
       return !is_last && !newest;
@@ -102,23 +130,24 @@ class Thinner {
   const Node& node_;
   const ThinContext& context_;
   const BlockStore* store_;
+  const Pos step_back_;
 };
 
-std::optional<ThinUnit> ChooseFrom(const Thinner& thinner, bool last_resort) {
-  if (last_resort) return thinner.Choose(Level::kLastResort);
+std::optional<ThinUnit> ChooseFrom(const Thinner& thinner, ThinLevel level) {
+  if (level == ThinLevel::kLastResort) return thinner.Choose(Level::kLastResort);
   if (auto unit = thinner.Choose(Level::kInner)) return unit;
-  return thinner.Choose(Level::kEnds);
+  return thinner.Choose(level == ThinLevel::kSpare ? Level::kSpare : Level::kThin);
 }
 
 }  // namespace
 
 std::optional<ThinUnit> ChooseThin(const Node& node, const ThinContext& context,
-                                   const BlockStore& store, bool last_resort) {
-  return ChooseFrom(Thinner(node, context, &store), last_resort);
+                                   const BlockStore& store, ThinLevel level) {
+  return ChooseFrom(Thinner(node, context, &store), level);
 }
 
-bool HasThin(const Node& node, const ThinContext& context, bool last_resort) {
-  return ChooseFrom(Thinner(node, context, nullptr), last_resort).has_value();
+bool HasThin(const Node& node, const ThinContext& context, ThinLevel level) {
+  return ChooseFrom(Thinner(node, context, nullptr), level).has_value();
 }
 
 }  // namespace skippy::cache

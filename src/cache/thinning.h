@@ -21,18 +21,23 @@ struct ThinUnit {
   PosRange rows;                               // kWindow: one whole extent
 };
 
+// How much may go, each level more than the one before. kSpare leaves the run's end and one step
+// back: the last message start (or junction) before it, a second window. Texts are continued at
+// their end or from there. A run that was continued at its end needs no step back. kThin leaves the
+// end and the newest prompt's. kLastResort leaves what holds the run up.
+enum class ThinLevel : std::uint8_t { kSpare, kThin, kLastResort };
+
 struct ThinContext {
   const MemoryShape& shape;
   std::uint64_t newest_prompt = 0;  // Point::prompt_end of the newest prompt
   Pos snapshot_before = 0;          // the deepest snapshot above this node on its path; 0: none
 };
 
-// What the node can spare; nothing pinned. With `last_resort`, also what is kept while anything
-// else can go.
+// What the node can spare; nothing pinned.
 std::optional<ThinUnit> ChooseThin(const Node& node, const ThinContext& context,
-                                   const BlockStore& store, bool last_resort);
+                                   const BlockStore& store, ThinLevel level);
 
 // Whether ChooseThin would find something if nothing were pinned.
-bool HasThin(const Node& node, const ThinContext& context, bool last_resort);
+bool HasThin(const Node& node, const ThinContext& context, ThinLevel level);
 
 }  // namespace skippy::cache

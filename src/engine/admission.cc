@@ -292,6 +292,8 @@ void Admission::Plan(Run& run) {
   input.spacing = core_.options.snapshot_spacing;
   input.grid_only = core_.BitExact();
   for (const Pos boundary : PlanSnapshots(input)) run.AddSnapshot(boundary);
+  input.spacing = 0;
+  run.parts = PlanSnapshots(input);
 }
 
 DryRun Admission::Peek(const Run& run) {

@@ -16,6 +16,8 @@ void Recorder::AfterChunk(Run& run, std::span<const float> logits) {
   extras.snapshot = core_.shape().HasSnapshot() &&
                     (extras.prompt_end ||
                      std::binary_search(run.snapshots.begin(), run.snapshots.end(), lane.end()));
+  extras.part_start =
+      !extras.prompt_end && std::binary_search(run.parts.begin(), run.parts.end(), lane.end());
   Record(lane, extras);
   run.report.record_ms += core_.MillisecondsSince(start);
 }
@@ -49,17 +51,23 @@ void Recorder::AtEnd(Run& run) {
   const bool generated = lane.end() > run.prompt_tokens;
   if (generated && core_.BitExact()) return;
   if (lane.recorded_end == lane.end() && !core_.shape().HasSnapshot()) return;
-  Record(lane, {.snapshot = core_.shape().HasSnapshot(), .prompt_end = false, .logits = {}});
+  Record(lane, {.snapshot = core_.shape().HasSnapshot(),
+                .prompt_end = false,
+                .part_start = false,
+                .logits = {}});
 }
 
 void Recorder::BeforeLoss(Lane& lane) {
   if (!lane.keep || core_.BitExact() || lane.recorded_end >= lane.end()) return;
-  Record(lane, {.snapshot = core_.shape().HasSnapshot(), .prompt_end = false, .logits = {}});
+  Record(lane, {.snapshot = core_.shape().HasSnapshot(),
+                .prompt_end = false,
+                .part_start = false,
+                .logits = {}});
 }
 
 bool Recorder::SnapshotNow(Lane& lane) {
   if (!lane.keep || lane.resident.empty() || !core_.shape().HasSnapshot()) return false;
-  return Record(lane, {.snapshot = true, .prompt_end = false, .logits = {}});
+  return Record(lane, {.snapshot = true, .prompt_end = false, .part_start = false, .logits = {}});
 }
 
 bool Recorder::Record(Lane& lane, const Extras& extras) {
@@ -76,6 +84,7 @@ bool Recorder::Record(Lane& lane, const Extras& extras) {
   request.snapshot = extras.snapshot;
   request.logits = !extras.logits.empty();
   request.prompt_end = extras.prompt_end;
+  request.part_start = extras.part_start;
   RecordPlan plan = core_.cache.BeginRecord(request);
   bool recorded = plan.outcome == RecordOutcome::kNothingNew;
   if (plan.ticket) {

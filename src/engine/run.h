@@ -66,6 +66,7 @@ struct Run {
   bool filled_lane = false;    // the lane holds this run's state (a decoded result may not need it)
   Pos goal = 0;                // kPrefill: until the lane holds text[0, goal)
   std::vector<Pos> snapshots;  // boundaries to record with a snapshot, ascending
+  std::vector<Pos> parts;      // those of them that are not for spacing alone, ascending
   std::uint64_t last_chunk = 0;  // round of the last prefill chunk, for taking turns
   std::uint32_t generated = 0;
 
