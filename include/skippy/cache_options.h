@@ -11,7 +11,8 @@
 namespace skippy {
 
 enum class EvictionPolicyKind : std::uint8_t {
-  kLru = 0,  // least recently used first; entries never hit go before entries that were hit
+  kLru = 0,  // first what is to spare, then entries never hit, then entries that were hit; least
+             // recently used first
   kBenefitPerByte =
       1,  // least (tokens saved x hits) per byte first, aged (GreedyDual-Size-Frequency)
 };

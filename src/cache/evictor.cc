@@ -66,8 +66,9 @@ CandidateKey Evictor::KeyOf(Node* node, UnitKind kind) const {
 
 CandidateKey Evictor::LogitsKeyOf(Node* node, const Point& point) const {
   EntryFacts facts;
-  // Worth the bytes of many rows, they save one token, unless somebody does ask again.
-  facts.spare = point.logits_hits == 0;
+  // They take the bytes of many rows and save one token, unless somebody does ask again.
+  const bool newest = point.prompt_end != 0 && point.prompt_end == newest_prompt_;
+  facts.spare = point.logits_hits == 0 && !newest;
   facts.was_hit = point.logits_hits > 0;
   facts.tick = point.logits_tick;
   facts.age = point.logits_age;

@@ -108,13 +108,13 @@ TEST(EvictionTest, LogitsHitLongAgoLoseTheirPrecedence) {
   }
 }
 
-TEST(EvictionTest, LogitsNobodyAskedForGoBeforeAnyRows) {
-  TestCache cache(DenseOptions(40 * kRow + 80));  // 40 rows and two results
-  cache.Record(MakeTokens(20, 1), {.logits = true});
-  cache.Record(MakeTokens(20, 2), {.logits = true});
-  cache.Record(MakeTokens(80 / kRow, 3), {.logits = false});
-  EXPECT_EQ(cache->Stats().logits, 0U);
+TEST(EvictionTest, LogitsNobodyAskedForGoBeforeAnyRowsButTheNewestPrompts) {
+  TestCache cache(DenseOptions(60 * kRow + 120));  // 60 rows and three results
+  for (std::uint64_t i = 1; i <= 3; ++i) cache.Record(MakeTokens(20, i), {.logits = true});
+  cache.Record(MakeTokens(80 / kRow, 4), {.prompt_end = false});  // as large as two results
+  EXPECT_EQ(cache->Stats().logits, 1U);
   for (std::uint64_t i = 1; i <= 2; ++i) EXPECT_EQ(cache.Cached(MakeTokens(20, i), true), 19U);
+  EXPECT_TRUE(cache.Lookup(MakeTokens(20, 3), true).hit->decoded_result());
 }
 
 TEST(EvictionTest, SnapshotsToSpareGoBeforeTheEndOfAnyConversation) {
