@@ -130,27 +130,13 @@ void HashSized(Blake3Hasher& hasher, const void* data, std::uint64_t size) {
   hasher.Update({static_cast<const std::byte*>(data), static_cast<std::size_t>(size)});
 }
 
-std::uint64_t ScalarSize(gguf_type type) {
-  switch (type) {
-    case GGUF_TYPE_UINT8:
-    case GGUF_TYPE_INT8:
-    case GGUF_TYPE_BOOL: return 1;
-    case GGUF_TYPE_UINT16:
-    case GGUF_TYPE_INT16: return 2;
-    case GGUF_TYPE_UINT64:
-    case GGUF_TYPE_INT64:
-    case GGUF_TYPE_FLOAT64: return 8;
-    default: return 4;
-  }
-}
-
 void HashValue(Blake3Hasher& hasher, const gguf_context* gguf, std::int64_t id) {
   const gguf_type type = gguf_get_kv_type(gguf, id);
   if (type == GGUF_TYPE_STRING) {
     const char* text = gguf_get_val_str(gguf, id);
     HashSized(hasher, text, std::strlen(text));
   } else if (type != GGUF_TYPE_ARRAY) {
-    HashSized(hasher, gguf_get_val_data(gguf, id), ScalarSize(type));
+    HashSized(hasher, gguf_get_val_data(gguf, id), GgufNumberBytes(type));
   } else if (gguf_get_arr_type(gguf, id) == GGUF_TYPE_STRING) {
     for (std::size_t i = 0; i < gguf_get_arr_n(gguf, id); ++i) {
       const char* text = gguf_get_arr_str(gguf, id, i);
@@ -158,7 +144,7 @@ void HashValue(Blake3Hasher& hasher, const gguf_context* gguf, std::int64_t id) 
     }
   } else {
     HashSized(hasher, gguf_get_arr_data(gguf, id),
-              gguf_get_arr_n(gguf, id) * ScalarSize(gguf_get_arr_type(gguf, id)));
+              gguf_get_arr_n(gguf, id) * GgufNumberBytes(gguf_get_arr_type(gguf, id)));
   }
 }
 
@@ -218,6 +204,20 @@ Result<std::vector<std::string>> PartNames(const std::string& path, std::int64_t
 }
 
 }  // namespace
+
+std::size_t GgufNumberBytes(int type) {
+  switch (type) {
+    case GGUF_TYPE_UINT8:
+    case GGUF_TYPE_INT8:
+    case GGUF_TYPE_BOOL: return 1;
+    case GGUF_TYPE_UINT16:
+    case GGUF_TYPE_INT16: return 2;
+    case GGUF_TYPE_UINT64:
+    case GGUF_TYPE_INT64:
+    case GGUF_TYPE_FLOAT64: return 8;
+    default: return 4;
+  }
+}
 
 Result<GgufFacts> CheckGguf(const std::string& path) try {
   InitialiseBackend();

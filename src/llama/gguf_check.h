@@ -7,6 +7,7 @@
 // 3 GB/s from the page cache).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct GgufFacts {
 };
 
 Result<GgufFacts> CheckGguf(const std::string& path);
+
+// Bytes of one number in a key's value; `type`: a gguf_type that is a number or a truth value.
+std::size_t GgufNumberBytes(int type);
 
 // BLAKE3 of one file's content, or of all parts one after the other.
 Result<Digest> DigestFiles(const std::vector<std::string>& files);

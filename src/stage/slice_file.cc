@@ -14,6 +14,8 @@
 #include <memory>
 #include <vector>
 
+#include "llama/gguf_check.h"
+
 namespace skippy::stage {
 namespace {
 
@@ -42,24 +44,10 @@ bool IsPerLayer(const std::string& key, const gguf_context* gguf, std::int64_t i
          !key.ends_with(".rope.dimension_sections");
 }
 
-std::size_t ElementSize(gguf_type type) {
-  switch (type) {
-    case GGUF_TYPE_UINT8:
-    case GGUF_TYPE_INT8:
-    case GGUF_TYPE_BOOL: return 1;
-    case GGUF_TYPE_UINT16:
-    case GGUF_TYPE_INT16: return 2;
-    case GGUF_TYPE_UINT64:
-    case GGUF_TYPE_INT64:
-    case GGUF_TYPE_FLOAT64: return 8;
-    default: return 4;
-  }
-}
-
 // The entries of `plan.order` of a list with one entry a layer.
 void CutList(gguf_context* out, const gguf_context* whole, std::int64_t id, const SlicePlan& plan) {
   const gguf_type type = gguf_get_arr_type(whole, id);
-  const std::size_t size = ElementSize(type);
+  const std::size_t size = llama::GgufNumberBytes(type);
   const auto* from = static_cast<const std::byte*>(gguf_get_arr_data(whole, id));
   std::vector<std::byte> cut(plan.order.size() * size);
   for (std::size_t i = 0; i < plan.order.size(); ++i)
