@@ -108,7 +108,7 @@ def test_bad_input_is_told(tmp_path):
     refused("split", "--model", model, "--out", out, "--layers", "0..99", says="beyond the model")
     refused("split", "--model", model, "--out", out, "--auto", 99, says="99 stages")
     refused("split", "--model", model, "--out", out, "--max-bytes", 10, says="heaviest layer")
-    refused("split", "--model", model, "--out", out, says="Where to cut")
+    refused("split", "--model", model, "--out", out, says="Exactly 1 option from [--layers,--auto,--max-bytes]")
     refused("split", "--model", tmp_path / "none.gguf", "--out", out, "--auto", 2, says="none.gguf")
     refused("split", "--model", __file__, "--out", out, "--auto", 2, says="not a GGUF")
     refused("certify", "--package", out, says="no stage package")
