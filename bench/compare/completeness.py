@@ -1,6 +1,6 @@
 """What the short form of the comparison is judged by: every promised cell is there, and the answers are right. Never by
 speed, and not by how many tokens were evaluated."""
-from report.verdicts import COLD, NEAR_TIE
+from report.verdicts import COLD, wrong
 
 MODEL = ("file", "sha256", "architecture", "family", "policy")
 ROUND = ("requests", "prompt_tokens", "ideal", "evaluated", "ratio", "decode_per_s", "cached_by_tier",
@@ -57,6 +57,6 @@ def absent(told, paths):
 def wrong_answers(name, scenario):
     """Answers that are not those of our own run without a cache, except where the runner-up was as near as a tie."""
     told = scenario.get("answers", {}).get(COLD, {"partings": [], "compared": 0})
-    wrong = [f"{name}: an answer parts from the cold one at token {parting['position']}, gap {parting['gap']}"
-             for parting in told["partings"] if parting["gap"] is None or parting["gap"] >= NEAR_TIE]
-    return wrong if told["compared"] else [*wrong, f"{name}: no answer was compared with a cold one"]
+    found = [f"{name}: an answer parts from the cold one at token {parting['position']}, gap {parting['gap']}"
+             for parting in wrong(told)]
+    return found if told["compared"] else [*found, f"{name}: no answer was compared with a cold one"]

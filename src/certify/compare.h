@@ -10,6 +10,7 @@
 
 #include "certify/row.h"
 #include "engine/request.h"
+#include "runtime/compare_floats.h"
 #include "skippy/digest.h"
 #include "skippy/types.h"
 
@@ -39,10 +40,8 @@ struct Comparison {
 };
 Comparison Compare(const Answer& cold, const Answer& tested);
 
-// memcmp, not float comparison: NaN equals NaN, and 0 differs from -0.
-bool SameBits(std::span<const float> a, std::span<const float> b);
-// Greatest absolute difference; infinite where a NaN or another length makes it meaningless.
-double LargestDifference(std::span<const float> a, std::span<const float> b);
+using runtime::LargestDifference;
+using runtime::SameBits;
 // Best minus second best.
 double Margin(std::span<const float> logits);
 

@@ -77,7 +77,6 @@ int StageCertify(std::vector<std::string> arguments) {
     std::printf("%s", (*help)->c_str());
     return 0;
   }
-  // The prefix decides the context; a chunk is what the model will be served with.
   options.runtime.context = options.prefix + options.suffix + options.steps;
   if (const Status limited = LimitAddressSpace(limit); !limited) return Failed(limited.error());
   const auto certificate = stage::CertifyStage(options);

@@ -45,7 +45,7 @@ Result<std::vector<Package>> RunSplit(const Options& options) {
 // Where the stages are the whole model and both fit in memory.
 Status Check(const Options& options, stage::SplitOutcome& outcome) {
   const std::vector<Package>& packages = outcome.packages;
-  if (!packages[1].manifest.first || !packages.back().manifest.last) {
+  if (!packages[1].manifest.first() || !packages.back().manifest.last()) {
     outcome.not_checked = "these stages are not the whole model";
     return {};
   }

@@ -214,7 +214,7 @@ Status ReadStages(const SourceFile& file, const toml::table& table, Family& fami
   SKIPPY_RETURN_IF_ERROR(OnlyKeys(
       file, *stages, "stages: ",
       {"refused", "capture", "inject", "embedding_scale", "kinds", "begins", "begins_because",
-       "period", "layer_keys", "dropped", "windowless", "needs_output", "special_counts"}));
+       "layer_keys", "dropped", "windowless", "needs_output", "special_counts"}));
   SKIPPY_TRY(recipe.refused, Text(file, *stages, "refused"));
   SKIPPY_TRY(const std::string capture, Text(file, *stages, "capture"));
   if (!capture.empty()) recipe.capture = capture;
@@ -225,7 +225,6 @@ Status ReadStages(const SourceFile& file, const toml::table& table, Family& fami
   SKIPPY_TRY(recipe.begins_because, Text(file, *stages, "begins_because"));
   if (recipe.begins.empty() != recipe.begins_because.empty())
     return tl::unexpected<Error>(Bad(file, "stages: begins and begins_because go together"));
-  SKIPPY_TRY(recipe.period, Text(file, *stages, "period"));
   SKIPPY_TRY(recipe.dropped, TextList(file, *stages, "dropped"));
   SKIPPY_TRY(const std::string windowless, Text(file, *stages, "windowless"));
   SKIPPY_TRY(recipe.windowless, ReadWindowless(file, windowless));
@@ -295,7 +294,7 @@ Result<Family> ReadFamily(const SourceFile& file, const toml::table& table, cons
                                     bytes.latent, bytes.expanded,     "all_layers"};
   for (const Condition& condition : family.when) formulas.push_back(condition.formula);
   const StageRecipe& stages = family.stages;
-  for (const std::string* formula : {&stages.embedding_scale, &stages.begins, &stages.period})
+  for (const std::string* formula : {&stages.embedding_scale, &stages.begins})
     formulas.push_back(*formula);
   for (const auto& [key, formula] : stages.layer_keys) formulas.push_back(formula);
   formulas.insert(formulas.end(), stages.kinds.begin(), stages.kinds.end());

@@ -31,9 +31,6 @@ struct StageRecipe {
   // Formula: a stage may begin with this layer; and why not with others. Empty: with any.
   std::string begins;
   std::string begins_because;
-  // Period of what depends on a layer's number alone: stages begin with as many dummies as their
-  // first layer is past a multiple of it. Empty: nothing does.
-  std::string period;
   // Metadata keys that are written as one truth value a layer, by formula, so that a stage's layers
   // keep what they are; and keys that are dropped.
   std::map<std::string, std::string> layer_keys;

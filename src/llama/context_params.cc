@@ -98,32 +98,6 @@ std::uint64_t ReadNumber(const char* path) {
   return file >> value ? value : 0;  // "max" is not a number: no limit
 }
 
-std::uint64_t HostAvailable() {
-  std::uint64_t available = 0;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string key; meminfo >> key;) {
-    if (key == "MemAvailable:") {
-      meminfo >> available;
-      available *= 1024;
-      break;
-    }
-    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  // Control groups, version 2 and then version 1.
-  const std::pair<const char*, const char*> limits[] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-       "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
-  for (const auto& [limit_path, used_path] : limits) {
-    const std::uint64_t limit = ReadNumber(limit_path);
-    if (limit == 0) continue;
-    const std::uint64_t used = ReadNumber(used_path);
-    const std::uint64_t rest = limit > used ? limit - used : 1;
-    available = available == 0 ? rest : std::min(available, rest);
-  }
-  return available;
-}
-
 // Most tokens of a batch. A multiple of the lanes: llama.cpp reserves its graph for equal shares of
 // all sequences, and asserts on some families (kimi-linear) when the shares do not come out even.
 std::uint32_t BatchTokens(const runtime::RuntimeOptions& options) {
@@ -182,7 +156,31 @@ std::uint32_t LearnedPositions(const Model& model) {
                           : static_cast<std::uint32_t>(table->ne[1]);
 }
 
-std::uint64_t HostAvailableBytes() { return HostAvailable(); }
+std::uint64_t HostAvailableBytes() {
+  std::uint64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    if (key == "MemAvailable:") {
+      meminfo >> available;
+      available *= 1024;
+      break;
+    }
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  // Control groups, version 2 and then version 1.
+  const std::pair<const char*, const char*> limits[] = {
+      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+       "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+  for (const auto& [limit_path, used_path] : limits) {
+    const std::uint64_t limit = ReadNumber(limit_path);
+    if (limit == 0) continue;
+    const std::uint64_t used = ReadNumber(used_path);
+    const std::uint64_t rest = limit > used ? limit - used : 1;
+    available = available == 0 ? rest : std::min(available, rest);
+  }
+  return available;
+}
 
 std::uint32_t PositionRows(const Model& model) { return model.raw()->hparams.n_pos_per_embd(); }
 
@@ -280,7 +278,7 @@ std::uint64_t AvailableBytes(const Model& model) {
     ggml_backend_dev_memory(entry.dev, &free, &total);
     device += free;
   }
-  return device > 0 ? device + HostAvailable() : HostAvailable();
+  return device > 0 ? device + HostAvailableBytes() : HostAvailableBytes();
 }
 
 Identity RuntimeIdentity(const Model& model, const runtime::RuntimeOptions& resolved,

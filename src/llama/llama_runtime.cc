@@ -97,6 +97,7 @@ class LlamaRuntime final : public runtime::Runtime,
   std::vector<Lane> lanes_;
 
   // The batch in the form that llama_decode wants; reused.
+  std::vector<Step> steps_;
   std::vector<llama_token> tokens_;
   std::span<const float> rows_;  // a stage's input, where it enters as embeddings
   std::vector<llama_pos> positions_;
@@ -252,16 +253,16 @@ Status LlamaRuntime::Decode(std::span<const runtime::DecodeItem> items) {
   logits_rows_.clear();
   if (stage_)
     return Err(ErrorCode::kUnsupported, "decode: a stage takes rows of activations, not tokens");
-  std::vector<Step> steps;
+  steps_.clear();
   for (const runtime::DecodeItem& item : items)
-    steps.push_back({item.lane, item.pos, static_cast<Pos>(item.tokens.size()), item.want_logits});
-  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps));
+    steps_.push_back({item.lane, item.pos, static_cast<Pos>(item.tokens.size()), item.want_logits});
+  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps_));
   tokens_.clear();
   for (const runtime::DecodeItem& item : items) {
     SKIPPY_RETURN_IF_ERROR(CheckTokens(item.tokens));
     tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
   }
-  return Advance(steps);
+  return Advance(steps_);
 }
 
 Status LlamaRuntime::DecodeRows(std::span<const runtime::RowsItem> items) {
@@ -269,18 +270,18 @@ Status LlamaRuntime::DecodeRows(std::span<const runtime::RowsItem> items) {
   output_rows_.clear();
   if (!stage_) return Err(ErrorCode::kUnsupported, "decode: a whole model takes tokens, not rows");
   const std::uint32_t width = stage_->nodes().width;
-  std::vector<Step> steps;
+  steps_.clear();
   Pos before = 0;
   for (const runtime::RowsItem& item : items) {
     if (item.rows.size() % width != 0)
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("decode: {} values are no rows of {}", item.rows.size(), width));
     const auto tokens = static_cast<Pos>(item.rows.size() / width);
-    steps.push_back({item.lane, item.pos, tokens, item.want_logits && !Captures()});
+    steps_.push_back({item.lane, item.pos, tokens, item.want_logits && !Captures()});
     output_rows_.push_back({before, before + tokens});
     before += tokens;
   }
-  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps));
+  SKIPPY_RETURN_IF_ERROR(CheckSteps(steps_));
   std::vector<float> input;
   for (const runtime::RowsItem& item : items)
     input.insert(input.end(), item.rows.begin(), item.rows.end());
@@ -289,7 +290,7 @@ Status LlamaRuntime::DecodeRows(std::span<const runtime::RowsItem> items) {
   const bool injected = !stage_->nodes().inject.empty();
   rows_ = injected ? std::span<const float>() : input;
   tokens_.assign(injected ? before : 0, 0);
-  return Advance(steps);
+  return Advance(steps_);
 }
 
 std::span<const float> LlamaRuntime::OutputRows(std::size_t item) const {
@@ -599,7 +600,7 @@ namespace {
 
 Result<std::unique_ptr<runtime::Runtime>> Make(const Model& model,
                                                const runtime::RuntimeOptions& options,
-                                               const StageContract* contract) try {
+                                               const StageNodes* nodes) try {
   SKIPPY_TRY(const runtime::RuntimeOptions resolved, ResolveOptions(model, options));
   const std::uint64_t needed = EstimateContextBytes(model, resolved);
   const std::uint64_t available = AvailableBytes(model);
@@ -610,8 +611,8 @@ Result<std::unique_ptr<runtime::Runtime>> Make(const Model& model,
                     resolved.context, resolved.lanes, needed, available));
   llama_context_params params = ContextParams(resolved);
   std::unique_ptr<StageIo> stage;
-  if (contract != nullptr) {
-    stage = std::make_unique<StageIo>(contract->nodes);
+  if (nodes != nullptr) {
+    stage = std::make_unique<StageIo>(*nodes);
     params.cb_eval = &StageIo::OnNode;
     params.cb_eval_user_data = stage.get();
     if (stage->captures()) params.n_outputs_max = params.n_batch;
@@ -637,9 +638,9 @@ Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
 }
 
 Result<StageRuntime> MakeStageRuntime(const Model& model, const runtime::RuntimeOptions& options,
-                                      const StageContract& contract) {
+                                      const StageNodes& nodes) {
   StageRuntime made;
-  SKIPPY_TRY(made.runtime, Make(model, options, &contract));
+  SKIPPY_TRY(made.runtime, Make(model, options, &nodes));
   made.stage = dynamic_cast<runtime::StageAccess*>(made.runtime.get());
   return made;
 }

@@ -24,15 +24,12 @@ namespace skippy::llama {
 Result<std::unique_ptr<runtime::Runtime>> MakeRuntime(const Model& model,
                                                       const runtime::RuntimeOptions& options);
 
-// A range of a model's layers, as `skippy stage split` cuts it; `model` is that file.
-struct StageContract {
-  StageNodes nodes;
-};
 struct StageRuntime {
   std::unique_ptr<runtime::Runtime> runtime;
   runtime::StageAccess* stage = nullptr;  // of `runtime`
 };
+// A range of a model's layers, as `skippy stage split` cuts it; `model` is that file.
 Result<StageRuntime> MakeStageRuntime(const Model& model, const runtime::RuntimeOptions& options,
-                                      const StageContract& contract);
+                                      const StageNodes& nodes);
 
 }  // namespace skippy::llama

@@ -21,6 +21,7 @@ struct SavedState {
   std::vector<std::byte> window;  // rows [window_from, end)
   std::vector<std::byte> snapshot;
   std::size_t bytes() const;
+  bool operator==(const SavedState&) const = default;
 };
 // With buffers for a lane that ends at `end`, all zero. window_from: the first window row.
 SavedState BuffersFor(const MemoryShape& shape, Pos end, Pos page, Pos window_from);

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <optional>
 
+#include "runtime/compare_floats.h"
 #include "runtime/saved_state.h"
 #include "stage/chain.h"
 #include "stage/wire.h"
@@ -26,12 +25,10 @@ struct Outputs {
 };
 
 bool Equal(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
-  if (a.size() != b.size() || a.empty()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (a[i].empty() || a[i].size() != b[i].size() ||
-        std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
-      return false;
-  return true;
+  return !a.empty() &&
+         std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+           return !x.empty() && runtime::SameBits(x, y);
+         });
 }
 
 // Mean squared difference over mean square.
@@ -47,10 +44,6 @@ double Nmse(const Outputs& exact, const Outputs& other) {
   return power > 0 ? error / power : 0;
 }
 
-bool SameBytes(const runtime::SavedState& a, const runtime::SavedState& b) {
-  return a.end == b.end && a.kv == b.kv && a.window == b.window && a.snapshot == b.snapshot;
-}
-
 class Certifier {
  public:
   explicit Certifier(const StageCertifyOptions& options) : options_(options) {}
@@ -58,11 +51,10 @@ class Certifier {
 
  private:
   Result<InputRows> Input() const;
-  Result<std::unique_ptr<LoadedStage>> Load() const;
-  Status Feed(LoadedStage& stage, const InputRows& rows, PosRange positions,
+  Status Feed(llama::StageRuntime& stage, const InputRows& rows, PosRange positions,
               std::vector<std::vector<float>>* outputs) const;
-  Status Finish(LoadedStage& stage, const InputRows& rows, Outputs& outputs) const;
-  Result<Outputs> Cold(LoadedStage& stage, const InputRows& rows, runtime::SavedState* saved) const;
+  Status Finish(llama::StageRuntime& stage, const InputRows& rows, Outputs& outputs) const;
+  Result<Outputs> Cold(const InputRows& rows, runtime::SavedState* saved);
   Status RestoreLanes(const InputRows& rows);
   Status WireLane(const InputRows& rows);
   Status Time(const InputRows& rows);
@@ -75,7 +67,7 @@ class Certifier {
 
   const StageCertifyOptions& options_;
   Manifest manifest_;
-  std::unique_ptr<LoadedStage> stage_;
+  LoadedStage stage_;
   runtime::SavedState saved_;
   Outputs cold_;
   StageCertificate certificate_;
@@ -83,7 +75,7 @@ class Certifier {
 
 Result<InputRows> Certifier::Input() const {
   if (options_.vocabulary.empty()) return SyntheticRows(manifest_.input.width, Total(), kSeed);
-  if (manifest_.first) return RowsOfTokens(options_.vocabulary, Total());
+  if (manifest_.first()) return RowsOfTokens(options_.vocabulary, Total());
   if (options_.upstream.empty())
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("stage {} takes what the layers before it make of tokens: name their "
@@ -93,30 +85,26 @@ Result<InputRows> Certifier::Input() const {
                         options_.runtime);
 }
 
-Result<std::unique_ptr<LoadedStage>> Certifier::Load() const {
-  SKIPPY_TRY(LoadedStage stage, LoadStage(options_.package, options_.runtime));
-  return std::make_unique<LoadedStage>(std::move(stage));
-}
-
 // Rows of `positions`, in chunks from a multiple of the chunk on.
-Status Certifier::Feed(LoadedStage& stage, const InputRows& rows, PosRange positions,
+Status Certifier::Feed(llama::StageRuntime& stage, const InputRows& rows, PosRange positions,
                        std::vector<std::vector<float>>* outputs) const {
-  const Pos chunk = stage.runtime.runtime->info().chunk;
+  const Pos chunk = stage.runtime->info().chunk;
   for (Pos at = positions.begin; at < positions.end;) {
     const Pos end = std::min(positions.end, (at / chunk + 1) * chunk);
     const runtime::RowsItem item{kLane, at, rows.At({at, end}), true};
-    SKIPPY_RETURN_IF_ERROR(stage.runtime.stage->DecodeRows({&item, 1}));
+    SKIPPY_RETURN_IF_ERROR(stage.stage->DecodeRows({&item, 1}));
     at = end;
     if (outputs == nullptr) continue;
     const std::span<const float> left =
-        manifest_.last ? stage.runtime.runtime->Logits(0) : stage.runtime.stage->OutputRows(0);
+        manifest_.last() ? stage.runtime->Logits(0) : stage.stage->OutputRows(0);
     outputs->emplace_back(left.begin(), left.end());
   }
   return {};
 }
 
 // What lies behind the prefix.
-Status Certifier::Finish(LoadedStage& stage, const InputRows& rows, Outputs& outputs) const {
+Status Certifier::Finish(llama::StageRuntime& stage, const InputRows& rows,
+                         Outputs& outputs) const {
   const Pos middle = options_.prefix + options_.suffix;
   SKIPPY_RETURN_IF_ERROR(Feed(stage, rows, {options_.prefix, middle}, &outputs.suffix));
   for (Pos at = middle; at < Total(); ++at)
@@ -124,39 +112,39 @@ Status Certifier::Finish(LoadedStage& stage, const InputRows& rows, Outputs& out
   return {};
 }
 
-Result<Outputs> Certifier::Cold(LoadedStage& stage, const InputRows& rows,
-                                runtime::SavedState* saved) const {
+Result<Outputs> Certifier::Cold(const InputRows& rows, runtime::SavedState* saved) {
   Outputs outputs;
-  stage.runtime.runtime->Clear(kLane);
+  llama::StageRuntime& stage = stage_.runtime;
+  stage.runtime->Clear(kLane);
   SKIPPY_RETURN_IF_ERROR(Feed(stage, rows, {0, options_.prefix}, nullptr));
   if (saved != nullptr) {
-    SKIPPY_TRY(*saved, runtime::Save(*stage.runtime.runtime, kLane, kPage));
+    SKIPPY_TRY(*saved, runtime::Save(*stage.runtime, kLane, kPage));
   }
   SKIPPY_RETURN_IF_ERROR(Finish(stage, rows, outputs));
   return outputs;
 }
 
 Status Certifier::RestoreLanes(const InputRows& rows) {
-  SKIPPY_TRY(cold_, Cold(*stage_, rows, &saved_));
+  SKIPPY_TRY(cold_, Cold(rows, &saved_));
   certificate_.state_bytes = saved_.bytes();
-  SKIPPY_TRY(const Outputs again, Cold(*stage_, rows, nullptr));
+  SKIPPY_TRY(const Outputs again, Cold(rows, nullptr));
   Add("repeat", Equal(cold_.suffix, again.suffix) && Equal(cold_.steps, again.steps),
       "the run without a restore, twice");
 
-  SKIPPY_TRY(const auto fresh, Load());
+  SKIPPY_TRY(llama::StageRuntime fresh, NewRuntime(manifest_, *stage_.model, options_.runtime));
   const std::vector<Token> tokens = NoTokens();
-  runtime::Runtime& runtime = *fresh->runtime.runtime;
+  runtime::Runtime& runtime = *fresh.runtime;
   SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(runtime, kLane, saved_, tokens, options_.prefix));
   SKIPPY_TRY(const runtime::SavedState back, runtime::Save(runtime, kLane, kPage));
-  Add("state round trip", SameBytes(saved_, back),
+  Add("state round trip", saved_ == back,
       fmt::format("{} bytes of {} positions", saved_.bytes(), options_.prefix));
   Outputs warm;
-  SKIPPY_RETURN_IF_ERROR(Finish(*fresh, rows, warm));
+  SKIPPY_RETURN_IF_ERROR(Finish(fresh, rows, warm));
   Add("restore and suffix", Equal(cold_.suffix, warm.suffix),
       fmt::format("{} tokens behind {} restored ones", options_.suffix, options_.prefix));
   Add("continuation", Equal(cold_.steps, warm.steps),
       fmt::format("{} tokens one by one", options_.steps));
-  if (manifest_.last)
+  if (manifest_.last())
     Add("output head", Equal(cold_.suffix, warm.suffix) && Equal(cold_.steps, warm.steps),
         "what was compared are logits");
   return {};
@@ -168,10 +156,10 @@ Status Certifier::WireLane(const InputRows& rows) {
     SKIPPY_TRY(const auto bytes, Encode(WireFormat::kInt8, rows.rows, rows.width));
     InputRows wired = rows;
     SKIPPY_TRY(wired.rows, Decode(WireFormat::kInt8, bytes, rows.width));
-    SKIPPY_TRY(const Outputs lossy, Cold(*stage_, wired, nullptr));
+    SKIPPY_TRY(const Outputs lossy, Cold(wired, nullptr));
     InputRows nudged = rows;
     for (float& value : nudged.rows) value = std::nextafterf(value, INFINITY);
-    SKIPPY_TRY(const Outputs ulp, Cold(*stage_, nudged, nullptr));
+    SKIPPY_TRY(const Outputs ulp, Cold(nudged, nullptr));
     const double error = Nmse(cold_, lossy);
     lane.verdict = std::isfinite(error) ? LaneVerdict::kPassed : LaneVerdict::kFailed;
     lane.detail = fmt::format("{} bytes a row instead of {}; NMSE {:.3g}, of one ulp {:.3g}",
@@ -187,19 +175,19 @@ Status Certifier::Time(const InputRows& rows) {
   const auto since = [](Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
-  runtime::Runtime& runtime = *stage_->runtime.runtime;
+  runtime::Runtime& runtime = *stage_.runtime.runtime;
   const PosRange next{options_.prefix, options_.prefix + 1};
   const std::vector<Token> tokens = NoTokens();
   for (std::uint32_t round = 0; round < options_.rounds; ++round) {
     runtime.Clear(kLane);
     const auto cold = Clock::now();
-    SKIPPY_RETURN_IF_ERROR(Feed(*stage_, rows, {0, options_.prefix}, nullptr));
-    SKIPPY_RETURN_IF_ERROR(Feed(*stage_, rows, next, nullptr));
+    SKIPPY_RETURN_IF_ERROR(Feed(stage_.runtime, rows, {0, options_.prefix}, nullptr));
+    SKIPPY_RETURN_IF_ERROR(Feed(stage_.runtime, rows, next, nullptr));
     certificate_.recompute_ms.push_back(since(cold));
     runtime.Clear(kLane);
     const auto warm = Clock::now();
     SKIPPY_RETURN_IF_ERROR(runtime::RestoreInto(runtime, kLane, saved_, tokens, options_.prefix));
-    SKIPPY_RETURN_IF_ERROR(Feed(*stage_, rows, next, nullptr));
+    SKIPPY_RETURN_IF_ERROR(Feed(stage_.runtime, rows, next, nullptr));
     certificate_.restore_ms.push_back(since(warm));
   }
   return {};
@@ -210,8 +198,8 @@ Result<StageCertificate> Certifier::Run() {
   if (manifest_.kind != "stage")
     return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a stage", options_.package));
   SKIPPY_TRY(const InputRows rows, Input());
-  SKIPPY_TRY(stage_, Load());
-  const runtime::RuntimeInfo& info = stage_->runtime.runtime->info();
+  SKIPPY_TRY(stage_, LoadStage(options_.package, options_.runtime));
+  const runtime::RuntimeInfo& info = stage_.runtime.runtime->info();
   if (info.policy == PayloadPolicy::kOff)
     return Err(ErrorCode::kUnsupported, "this stage's state is not cached: " + info.policy_reason);
   if (Total() > info.context)

@@ -35,6 +35,14 @@ Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages,
 
 }  // namespace
 
+Result<llama::StageRuntime> NewRuntime(const Manifest& manifest, const llama::Model& model,
+                                       const runtime::RuntimeOptions& options) {
+  return llama::MakeStageRuntime(model, options,
+                                 {.inject = manifest.input.node,
+                                  .capture = manifest.output.node,
+                                  .width = manifest.input.width});
+}
+
 Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options) {
   LoadedStage stage;
   SKIPPY_TRY(stage.manifest, ReadManifest(folder));
@@ -48,10 +56,7 @@ Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeO
     return Err(ErrorCode::kCorruption,
                fmt::format("'{}' is not the file that its manifest describes: cut the model again",
                            file.path));
-  const llama::StageContract contract{{.inject = stage.manifest.input.node,
-                                       .capture = stage.manifest.output.node,
-                                       .width = stage.manifest.input.width}};
-  SKIPPY_TRY(stage.runtime, llama::MakeStageRuntime(*stage.model, options, contract));
+  SKIPPY_TRY(stage.runtime, NewRuntime(stage.manifest, *stage.model, options));
   return stage;
 }
 

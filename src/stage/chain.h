@@ -28,6 +28,9 @@ struct LoadedStage {
   std::unique_ptr<llama::Model> model;
   llama::StageRuntime runtime;
 };
+// On the model of a stage's file, which must outlive it; as many as are wanted.
+Result<llama::StageRuntime> NewRuntime(const Manifest& manifest, const llama::Model& model,
+                                       const runtime::RuntimeOptions& options);
 Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options);
 
 class Chain {

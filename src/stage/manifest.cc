@@ -71,8 +71,6 @@ Manifest FromJson(const Json& json) {
   manifest.layers = {layers.at(0).get<std::uint32_t>(), layers.at(1).get<std::uint32_t>()};
   if (manifest.layers.begin >= manifest.layers.end || manifest.layers.end > manifest.model.layers)
     throw std::runtime_error("layers is no range of the model's");
-  manifest.first = manifest.layers.begin == 0;
-  manifest.last = manifest.layers.end == manifest.model.layers;
   manifest.input = ReadBoundary(json.at("input"));
   manifest.output = ReadBoundary(json.at("output"));
   manifest.added = json.at("added").get<std::vector<std::string>>();

@@ -35,14 +35,14 @@ struct Manifest {
   std::string kind;  // "stage" or "vocabulary"
   ModelRecord model;
   LayerRange layers;  // stages
-  bool first = false;
-  bool last = false;
   Boundary input;
   Boundary output;
   double embedding_scale = 1;  // vocabularies: on a row before it enters the first stage
   std::vector<std::string> added;
   std::uint64_t bytes = 0;
   Digest digest;  // BLAKE3 of the file
+  bool first() const { return layers.begin == 0; }
+  bool last() const { return layers.end == model.layers; }
   bool operator==(const Manifest&) const = default;
 };
 

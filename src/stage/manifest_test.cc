@@ -30,10 +30,8 @@ TEST(Manifest, ComesBackAsItWas) {
   for (const LayerRange range : {LayerRange{0, 3}, LayerRange{3, 4}, LayerRange{60, 61}}) {
     Manifest stage = Stage();
     stage.layers = range;
-    stage.first = range.begin == 0;
-    stage.last = range.end == 61;
-    if (stage.first) stage.input.node.clear();
-    if (stage.last) stage.output.node.clear();
+    if (stage.first()) stage.input.node.clear();
+    if (stage.last()) stage.output.node.clear();
     const auto back = ParseManifest(ToJson(stage), "m");
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(*back, stage);

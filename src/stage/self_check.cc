@@ -1,10 +1,9 @@
 #include "stage/self_check.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "llama/llama_runtime.h"
+#include "runtime/compare_floats.h"
 #include "skippy/random.h"
 #include "stage/chain.h"
 
@@ -16,19 +15,13 @@ constexpr SeqId kLane{0};
 void Compare(std::span<const float> whole, std::span<const float> staged, Pos at,
              CheckResult& result) {
   ++result.compared;
-  if (whole.size() == staged.size() && !whole.empty() &&
-      std::memcmp(whole.data(), staged.data(), whole.size_bytes()) == 0) {
+  if (!whole.empty() && runtime::SameBits(whole, staged)) {
     ++result.equal;
     return;
   }
   if (result.equal + 1 == result.compared) result.first_difference = at;
-  const std::size_t common = std::min(whole.size(), staged.size());
-  if (common == 0) result.largest_difference = INFINITY;
-  for (std::size_t i = 0; i < common; ++i) {
-    const double difference = std::abs(double{whole[i]} - double{staged[i]});
-    result.largest_difference =
-        std::max(result.largest_difference, std::isnan(difference) ? INFINITY : difference);
-  }
+  result.largest_difference =
+      std::max(result.largest_difference, runtime::LargestDifference(whole, staged));
 }
 
 }  // namespace

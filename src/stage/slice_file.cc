@@ -139,10 +139,7 @@ class PartFile {
   // `zeros`: the bytes are all zero; they become a hole.
   Status Write(std::uint64_t at, ByteSpan bytes, bool zeros) {
     hasher_.Update(bytes);
-    if (Has(at, bytes)) {
-      reused_ += bytes.size();
-      return {};
-    }
+    if (Has(at, bytes)) return {};
     if (zeros && at >= had_) return {};
     while (!bytes.empty()) {
       const ssize_t count = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));
@@ -158,7 +155,7 @@ class PartFile {
     if (ftruncate(descriptor_, static_cast<off_t>(total)) != 0) return Failed("extend");
     if (fsync(descriptor_) != 0) return Failed("write");
     if (std::rename(part_.c_str(), path_.c_str()) != 0) return Failed("rename");
-    return WrittenFile{total, hasher_.Finish(), reused_};
+    return WrittenFile{total, hasher_.Finish()};
   }
 
  private:
@@ -180,7 +177,6 @@ class PartFile {
   const std::string part_;
   int descriptor_ = -1;
   std::uint64_t had_ = 0;
-  std::uint64_t reused_ = 0;
   std::vector<std::byte> there_;
   Blake3Hasher hasher_;
 };
@@ -247,11 +243,6 @@ Result<WrittenFile> WriteSlice(const Source& source, const SlicePlan& plan, cons
   SKIPPY_TRY(const std::unique_ptr<PartFile> file, PartFile::Open(path));
   SKIPPY_RETURN_IF_ERROR(Writer(source, *file, header, progress).Run(plan));
   return file->Finish(header.total);
-}
-
-Result<std::uint64_t> SliceBytes(const Source& source, const SlicePlan& plan) {
-  SKIPPY_TRY(const Header header, MakeHeader(source, plan));
-  return header.total;
 }
 
 }  // namespace skippy::stage

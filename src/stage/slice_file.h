@@ -20,8 +20,7 @@ namespace skippy::stage {
 
 struct WrittenFile {
   std::uint64_t bytes = 0;
-  Digest digest;             // BLAKE3 of the file
-  std::uint64_t reused = 0;  // bytes that an interrupted writer had left
+  Digest digest;  // BLAKE3 of the file
 };
 
 // Called after every few MiB; false: stop.
@@ -29,7 +28,5 @@ using WriteProgress = std::function<bool(std::uint64_t done, std::uint64_t total
 
 Result<WrittenFile> WriteSlice(const Source& source, const SlicePlan& plan, const std::string& path,
                                const WriteProgress& progress);
-// Bytes that the file will have; holes count, though they take no room on the disk.
-Result<std::uint64_t> SliceBytes(const Source& source, const SlicePlan& plan);
 
 }  // namespace skippy::stage

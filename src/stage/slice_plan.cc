@@ -134,13 +134,6 @@ Result<std::vector<std::uint32_t>> Planner::Missing() {
 // model's, in front: then the input is written behind them.
 Status Planner::Order() {
   SKIPPY_TRY(const std::vector<std::uint32_t> missing, Missing());
-  std::uint32_t front = 0;
-  if (!recipe_.period.empty()) {
-    SKIPPY_TRY(const double period, formulas_.At(recipe_.period, 0));
-    if (period >= 1) front = plan_.layers.begin % static_cast<std::uint32_t>(period);
-  }
-  for (std::uint32_t i = 0; i < front; ++i)
-    plan_.order.push_back({plan_.layers.begin - front + i, true});
   if (plan_.last)
     for (const std::uint32_t layer : missing) plan_.order.push_back({layer, true});
   for (std::uint32_t layer = plan_.layers.begin; layer < plan_.layers.end; ++layer)
@@ -312,7 +305,6 @@ Result<SlicePlan> Planner::Plan(LayerRange range) {
   if (!embedding)
     return Err(ErrorCode::kInvalidArgument, "the model does not say its embedding_length");
   embedding_ = static_cast<std::uint32_t>(*embedding);
-  plan_.first = range.begin == 0;
   plan_.last = range.end == whole_;
   SKIPPY_RETURN_IF_ERROR(Order());
   SKIPPY_RETURN_IF_ERROR(Keys());

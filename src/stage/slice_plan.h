@@ -48,7 +48,6 @@ using KeyValue = std::variant<std::uint32_t, std::string, std::vector<bool>>;
 
 struct SlicePlan {
   LayerRange layers;
-  bool first = false;
   bool last = false;
   std::vector<StageLayer> order;
   Boundary input;

@@ -148,8 +148,6 @@ Result<Package> Splitter::Stage(const std::string& out, const SlicePlan& plan) {
   Manifest manifest;
   manifest.kind = "stage";
   manifest.layers = plan.layers;
-  manifest.first = plan.first;
-  manifest.last = plan.last;
   manifest.input = plan.input;
   manifest.output = plan.output;
   manifest.added = plan.added;

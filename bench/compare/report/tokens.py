@@ -1,6 +1,6 @@
 """Tokens evaluated, scenario by scenario, against the ideal of a perfect prefix tree."""
 from report.cells import many, model_title, of_group, ratio_cell, status
-from report.verdicts import COLD, NEAR_TIE, inexact, met_word
+from report.verdicts import COLD, NEAR_TIE, inexact, met_word, same_answers
 
 HEAD = ["scenario", "requests", "prompt tokens", "ideal", "skippy", "llama-server", "llama-server, best settings",
         "same answers", "gate"]
@@ -36,7 +36,4 @@ def _answers(answers):
     label = next((name for name in (COLD, "llama-server") if name in answers), None)
     if label is None:
         return ""
-    told = answers[label]
-    near = sum(1 for p in told["partings"] if p["gap"] is not None and p["gap"] < NEAR_TIE)
-    text = f"{told['equal']} of {told['compared']}"
-    return text + (f" ({near} near ties)" if near else "")
+    return same_answers(answers[label])

@@ -1,6 +1,6 @@
 """Use cases: a line a kind and server in each run's table, a cell a kind in the README's."""
 from report.cells import interval, model_title, of_group, ratio_cell, rows_of, status
-from report.verdicts import NEAR_TIE, inexact, row_verdict
+from report.verdicts import NEAR_TIE, inexact, row_verdict, same_answers
 from stats import median
 
 OURS, BEST = "skippy", "llama-server, best settings"
@@ -30,7 +30,7 @@ def _lines(scenario, row):
                ratio_cell([r["ratio"] for r in rounds]), _counts(first["cached_by_tier"]),
                " / ".join(f"{median([r['first_ms'][p] for r in rounds]):.0f}" for p in ("p50", "p95", "p99")),
                f"{median([r['seconds'] for r in rounds]):.2f}", _time(row.get("times", {}).get(label)),
-               _bytes(first["cache_bytes"]), _same(answers) if answers else "",
+               _bytes(first["cache_bytes"]), same_answers(answers) if answers else "",
                status(scenario, row_verdict(row)) if label == OURS else ""]
 
 
@@ -81,8 +81,3 @@ def _counts(by_tier):
 def _bytes(places):
     return ", ".join(f"{name} {told['bytes'] / 2**20:.1f}{' (derived)' * (told['source'] == 'derived')}"
                      for name, told in places.items())
-
-
-def _same(told):
-    near = sum(1 for parting in told["partings"] if parting["gap"] is not None and parting["gap"] < NEAR_TIE)
-    return f"{told['equal']} of {told['compared']}" + (f" ({near} near ties)" if near else "")

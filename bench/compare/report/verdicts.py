@@ -46,8 +46,14 @@ def met_word(met):
 
 
 def wrong(told):
-    """How many answers part where the runner-up was not as near as a tie."""
-    return sum(1 for parting in told["partings"] if parting["gap"] is None or parting["gap"] >= NEAR_TIE)
+    """Where answers part although the runner-up was not as near as a tie."""
+    return [parting for parting in told["partings"] if parting["gap"] is None or parting["gap"] >= NEAR_TIE]
+
+
+def same_answers(told):
+    """For a cell: "6 of 12 (6 near ties)"."""
+    near = len(told["partings"]) - len(wrong(told))
+    return f"{told['equal']} of {told['compared']}" + (f" ({near} near ties)" if near else "")
 
 
 def inexact(answers, label):
