@@ -7,6 +7,7 @@ packages=(
   git npm cmake ninja-build g++ ccache mold curl ca-certificates
   python3 python3-pip python3-venv
   librust-blake3-dev libexpected-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libmuparser-dev
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libgtest-dev libgmock-dev librapidcheck-dev
   "$@"
 )

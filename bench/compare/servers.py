@@ -9,7 +9,7 @@ import time
 
 import machine
 from http_client import BenchError, Client
-from contestants import SCRATCH, Contestant, Settings  # noqa: F401  (what a user of servers needs)
+from contestants import HELPERS, PORT, SCRATCH, Contestant, Settings  # noqa: F401  (what a user of servers needs)
 
 
 class Server(Client):
@@ -27,13 +27,24 @@ class Server(Client):
         return self
 
     def _start(self):
+        self._helpers = []
+        try:
+            for command in self.contestant.helpers:
+                self._helpers.append(Helper(command, self._start_seconds))
+        except BaseException:
+            self._stop_helpers()
+            self._scratch.cleanup()
+            raise
         self.port = _free_port()
-        self.command = [part.replace(SCRATCH, self._scratch.name) for part in self.told_command()]
+        addresses = ",".join(helper.address for helper in self._helpers)
+        self.command = [part.replace(SCRATCH, self._scratch.name).replace(HELPERS, addresses)
+                        for part in self.told_command()]
         self._log = tempfile.TemporaryFile()
         try:
             self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         except OSError as error:
             self._log.close()
+            self._stop_helpers()
             self._scratch.cleanup()
             raise BenchError(f"{self.label}: cannot run {self.contestant.binary}: {error.strerror}") from error
         self.pid = self._process.pid
@@ -58,9 +69,10 @@ class Server(Client):
         return self.contestant.command(self.settings, self.port)
 
     def memory(self):
-        """Bytes of the process: resident now, and the most so far, processes before a restart included."""
-        now = machine.resident_bytes(self.pid)
-        return {"resident": now["now"], "peak": max(now["peak"], self._peak_before)}
+        """Bytes of the process and its helpers: resident now, and the most so far, those before a restart included."""
+        each = [machine.resident_bytes(pid) for pid in (self.pid, *(helper.pid for helper in self._helpers))]
+        return {"resident": sum(now["now"] for now in each),
+                "peak": max(sum(now["peak"] for now in each), self._peak_before)}
 
     def saves_slots(self):
         return "--slot-save-path" in self.command
@@ -85,14 +97,13 @@ class Server(Client):
 
     def _stop(self):
         self.forget_connection()
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        _end(self._process)
         self._log.close()
+        self._stop_helpers()
+
+    def _stop_helpers(self):
+        while self._helpers:
+            self._helpers.pop().stop()
 
     def log(self, last=None):
         """What the process has written, or the last so many bytes of it."""
@@ -112,7 +123,7 @@ class Server(Client):
 
     def evaluated_total(self):
         """Prompt tokens evaluated since the start, those of abandoned requests included."""
-        if self.contestant.kind == "skippy":
+        if self.contestant.kind != "llama-server":
             return (self.metric('skippy_prompt_tokens_by_source_total{source="evaluated"}')
                     + self.metric("skippy_recomputed_tokens_total", default=0))   # not in the answers, but computed
         return self.metric("llamacpp:prompt_tokens_total")
@@ -133,6 +144,48 @@ class Server(Client):
             time.sleep(quiet_ms / 1000)
             if machine.cpu_ticks(self.pid) == before:
                 return
+
+
+class Helper:
+    """A process that a server needs; it listens on a port of its own."""
+
+    def __init__(self, command, start_seconds):
+        port = _free_port()
+        self.address = f"127.0.0.1:{port}"
+        self._log = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen([part.replace(PORT, str(port)) for part in command],
+                                             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        except OSError as error:
+            self._log.close()
+            raise BenchError(f"cannot run {command[0]}: {error.strerror}") from error
+        self.pid = self._process.pid
+        deadline = time.monotonic() + start_seconds
+        while not _listens(port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = os.pread(self._log.fileno(), 4096, 0).decode("utf-8", "replace")
+                self.stop()
+                raise BenchError(f"a helper does not listen: {' '.join(command)}\n{said}")
+            time.sleep(0.02)
+
+    def stop(self):
+        _end(self._process)
+        self._log.close()
+
+
+def _end(process):
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _free_port():

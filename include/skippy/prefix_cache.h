@@ -18,6 +18,7 @@
 // no scan over entries.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,7 +60,7 @@ enum class MissReason : std::uint8_t {
       4,  // tokens known further than any usable boundary (snapshot or window missing there)
   kBelowMin = 5,  // a hit shorter than min_hit_tokens
   kDisabled = 6,  // cache off or latched
-  kCorrupt = 7,   // damaged data was found and dropped
+  kCorrupt = 7,   // data was found damaged, or lost where it is kept, and was dropped
 };
 std::string_view MissReasonName(MissReason reason);
 
@@ -101,6 +102,13 @@ class PinnedHit {
   friend class cache::CacheImpl;
   explicit PinnedHit(std::unique_ptr<cache::PinState> state);
   std::unique_ptr<cache::PinState> state_;
+};
+
+// Some of what a hit is made of, as indices into its slices.
+struct HitParts {
+  std::vector<std::size_t> kv;
+  std::vector<std::size_t> window;
+  bool snapshot = false;
 };
 
 struct LookupResult {
@@ -181,6 +189,9 @@ class PrefixCache {
 
   // Erases what `hit` was made of (a failed or refused import): no later lookup returns it.
   void Condemn(PinnedHit hit);
+  // Erases these parts of it alone (rows whose content is kept elsewhere and is gone there):
+  // shorter hits of the rest remain.
+  void Condemn(PinnedHit hit, const HitParts& parts);
 
   // Pins the deepest usable boundary of a prefix against eviction until unpinned (warm system
   // prompts). Pinning twice is pinning once. NotFound if the text is not known as a whole or

@@ -17,7 +17,7 @@ enum class ErrorCode {
   kResourceExhausted,  // a limit is reached: try later or raise the limit
   kCorruption,         // stored data is damaged: drop it, recompute
   kUnsupported,        // this model, build or runtime cannot do it
-  kUnavailable,        // a passing condition (queue full, shutting down): try again
+  kUnavailable,        // a passing condition (shutting down, a part is away): try again
   kCancelled,          // the caller asked for it
   kInternal,           // a broken invariant of ours
 };

@@ -100,9 +100,9 @@ ApiError FromError(const Error& error) {
       return ApiError{.status = 404, .type = "not_found_error", .message = error.message};
     case ErrorCode::kUnsupported:
       return ApiError{.status = 501, .type = "not_supported_error", .message = error.message};
-    case ErrorCode::kUnavailable:
     case ErrorCode::kResourceExhausted:
       return ApiError{.status = 429, .type = "rate_limit_error", .message = error.message};
+    case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled: return Unavailable(error.message);
     case ErrorCode::kCorruption:
     case ErrorCode::kInternal: break;

@@ -38,7 +38,7 @@ tl::unexpected<ApiError> TooLarge(std::string message);      // 413
 ApiError ContextExceeded(std::uint32_t prompt_tokens, std::uint32_t context, bool at_least = false);
 // 503: passing conditions that waiting in the queue does not cure (stopping, loading).
 ApiError Unavailable(std::string message);
-// The engine's and the adapter's errors: kUnavailable is a full queue (429).
+// The engine's and the adapter's errors: kResourceExhausted is a full queue (429).
 ApiError FromError(const Error& error);
 // What an HTTP status without a body of its own means (404, 405, 413, ...).
 ApiError FromStatus(int status);

@@ -35,7 +35,8 @@ TEST(ErrorBody, InvalidUtf8InMessagesStaysJson) {
 }
 
 TEST(FromError, FullQueueIs429AndBadInput400) {
-  EXPECT_EQ(FromError({ErrorCode::kUnavailable, ""}).status, 429);
+  EXPECT_EQ(FromError({ErrorCode::kResourceExhausted, ""}).status, 429);
+  EXPECT_EQ(FromError({ErrorCode::kUnavailable, ""}).status, 503);
   EXPECT_EQ(FromError({ErrorCode::kInvalidArgument, ""}).status, 400);
   EXPECT_EQ(FromError({ErrorCode::kUnsupported, ""}).status, 501);
   EXPECT_EQ(FromError({ErrorCode::kInternal, ""}).status, 500);

@@ -1,5 +1,6 @@
 // Paths about the server and its model: health, models, props, slots, metrics.
 #include <ctime>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,14 @@ std::string FileType(const llama_model* model) {
   return length > 0 ? std::string(text) : std::string();
 }
 
+Json StagesJson(const StagedModel& staged) {
+  return Json{{"layers", staged.layers}, {"ranges", staged.stages}, {"wire", staged.wire}};
+}
+
 Json ModelInfo(const ServerState& state) {
   const llama_model* model = state.model.raw();
-  return Json{
+  const std::optional<StagedModel>& staged = state.settings.staged;
+  Json info{
       {"id", state.model_name},
       {"aliases", state.settings.aliases},
       {"tags", state.settings.tags},
@@ -34,11 +40,13 @@ Json ModelInfo(const ServerState& state) {
            {"n_ctx", state.info.context},
            {"n_ctx_train", llama_model_n_ctx_train(model)},
            {"n_embd", llama_model_n_embd(model)},
-           {"n_params", llama_model_n_params(model)},
-           {"size", llama_model_size(model)},
+           {"n_params", staged ? staged->parameters : llama_model_n_params(model)},
+           {"size", staged ? staged->bytes : llama_model_size(model)},
            {"ftype", FileType(model)},
        }},
   };
+  if (staged) info["meta"]["stages"] = StagesJson(*staged);
+  return info;
 }
 
 Json Models(const ServerState& state) {
@@ -47,7 +55,7 @@ Json Models(const ServerState& state) {
       {"model", state.model_name},
       {"modified_at", ""},
       {"size", ""},
-      {"digest", state.model.content_digest().Hex()},
+      {"digest", state.info.identity.model.Hex()},
       {"type", "model"},
       {"description", ""},
       {"tags", Json::array({""})},
@@ -103,6 +111,7 @@ Json Props(const ServerState& state) {
   };
   const std::string tool_use = common_chat_templates_source(state.chat.tmpls.get(), "tool_use");
   if (state.settings.jinja && !tool_use.empty()) props["chat_template_tool_use"] = tool_use;
+  if (state.settings.staged) props["stages"] = StagesJson(*state.settings.staged);
   return props;
 }
 

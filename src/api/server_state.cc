@@ -73,6 +73,12 @@ void ApplyModelSamplingDefaults(const llama_model* model, common_params_sampling
         sampling.mirostat_eta);
 }
 
+std::string NameOf(const ServerSettings& settings) {
+  if (!settings.aliases.empty()) return *settings.aliases.begin();
+  if (settings.staged) return settings.staged->name;
+  return std::filesystem::path(settings.model_path).filename().string();
+}
+
 runtime::RuntimeInfo InfoOf(const runtime::Runtime& runtime, const std::string& cache_off_reason) {
   runtime::RuntimeInfo info = runtime.info();
   if (!cache_off_reason.empty()) {
@@ -93,9 +99,7 @@ ServerState::ServerState(ServerSettings given, const llama::Model& loaded,
       clock(time),
       plans(std::make_unique<PlanMemo>()) {
   vocab = model.vocab();
-  model_name = settings.aliases.empty()
-                   ? std::filesystem::path(settings.model_path).filename().string()
-                   : *settings.aliases.begin();
+  model_name = NameOf(settings);
   started_unix = static_cast<std::int64_t>(std::time(nullptr));
 
   params.sampling = settings.sampling;

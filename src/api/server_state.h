@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,8 +30,19 @@
 
 namespace skippy::api {
 
+// A model in stages: the loaded model is its vocabulary alone, so clients are told these.
+struct StagedModel {
+  std::string name;
+  std::uint32_t layers = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> stages;  // their layers, "0..10"
+  std::string wire;                 // how rows travel between them, "f32"
+};
+
 struct ServerSettings {
   std::string model_path;
+  std::optional<StagedModel> staged;
   std::set<std::string>
       aliases;  // names shown to clients, the first is the model's; empty: the file's
   std::set<std::string> tags;  // told in the list of models

@@ -17,9 +17,21 @@ void CacheImpl::Latch(std::string reason) {
   if (latched_.empty()) latched_ = std::move(reason);
 }
 
-void CacheImpl::Condemn(std::unique_ptr<PinState> hit) {
-  if (hit == nullptr || &hit->pins.store() != store_.get() || off()) return;
-  for (const BlockId block : hit->pins.ids()) store_->Condemn(block);
+std::vector<BlockId> BlocksOf(const PinState& hit, const HitParts& parts) {
+  const auto& ids = hit.pins.ids();
+  std::vector<BlockId> blocks;
+  for (const std::size_t slice : parts.kv)
+    if (slice < hit.kv.size()) blocks.push_back(ids[slice]);
+  for (const std::size_t slice : parts.window)
+    if (slice < hit.window.size()) blocks.push_back(ids[hit.kv.size() + slice]);
+  if (parts.snapshot && !hit.snapshot.empty())
+    blocks.push_back(ids[hit.kv.size() + hit.window.size()]);
+  return blocks;
+}
+
+void CacheImpl::Condemn(const PinState& hit, std::span<const BlockId> blocks) {
+  if (&hit.pins.store() != store_.get() || off()) return;
+  for (const BlockId block : blocks) store_->Condemn(block);
   ++counters_.condemned;
   std::erase_if(pinned_prefixes_, [&](const auto& entry) {
     const auto& ids = entry.second.pins.ids();

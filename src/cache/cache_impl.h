@@ -26,8 +26,10 @@ struct PinState {
   std::vector<RowSlice> window;
   ByteSpan snapshot;
   ByteSpan logits;
-  BlockPins pins;
+  BlockPins pins;  // a block a slice of kv, then of window; then the snapshot's, the logits'
 };
+// Parts that the hit does not have are left out.
+std::vector<BlockId> BlocksOf(const PinState& hit, const HitParts& parts);
 
 // What a RecordTicket holds. Dropped without Commit it gives its reservation back.
 struct TicketState {
@@ -60,7 +62,8 @@ class CacheImpl {
   LookupResult Lookup(const LookupQuery& query);
   RecordPlan BeginRecord(const RecordRequest& request);
   Status Commit(std::unique_ptr<TicketState> ticket);
-  void Condemn(std::unique_ptr<PinState> hit);
+  // `blocks`: of the hit.
+  void Condemn(const PinState& hit, std::span<const BlockId> blocks);
   Status PinPrefix(const Namespace& ns, TokenSpan tokens);
   Status UnpinPrefix(const Namespace& ns, TokenSpan tokens);
   void Clear();

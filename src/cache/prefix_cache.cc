@@ -61,7 +61,14 @@ RecordPlan PrefixCache::BeginRecord(const RecordRequest& request) {
 Status PrefixCache::Commit(RecordTicket ticket) {
   return impl_->Commit(cache::CacheImpl::Take(ticket));
 }
-void PrefixCache::Condemn(PinnedHit hit) { impl_->Condemn(cache::CacheImpl::Take(hit)); }
+void PrefixCache::Condemn(PinnedHit hit) {
+  const auto pin = cache::CacheImpl::Take(hit);
+  if (pin) impl_->Condemn(*pin, pin->pins.ids());
+}
+void PrefixCache::Condemn(PinnedHit hit, const HitParts& parts) {
+  const auto pin = cache::CacheImpl::Take(hit);
+  if (pin) impl_->Condemn(*pin, cache::BlocksOf(*pin, parts));
+}
 Status PrefixCache::PinPrefix(const Namespace& ns, TokenSpan tokens) {
   return impl_->PinPrefix(ns, tokens);
 }

@@ -274,6 +274,37 @@ TEST(CondemnTest, OnlyTheSnapshotOfARecurrentHitIsLost) {
   EXPECT_TRUE(cache->SelfCheck());
 }
 
+TEST(CondemnTest, PartsOfAHitLeaveShorterOnes) {
+  TestCache cache(DenseOptions());
+  const Tokens a = MakeTokens(60, 1);
+  cache.Record(a);
+  LookupResult found = cache.Lookup(a);
+  const std::span<const RowSlice> slices = found.hit->kv();
+  ASSERT_GE(slices.size(), 3U);
+  const Pos before = slices[slices.size() - 2].positions.begin;
+  // Indices that the hit does not have are no parts of it.
+  const HitParts parts{{slices.size() - 2, slices.size()}, {0}, true};
+  cache->Condemn(std::move(*found.hit), parts);
+  found.hit.reset();
+  EXPECT_EQ(cache.Cached(a), before);
+  EXPECT_TRUE(cache->SelfCheck());
+  cache.Record(a);
+  EXPECT_EQ(cache.Cached(a), 59U);
+}
+
+TEST(CondemnTest, ALostSnapshotLeavesTheRowsAndTheOneBeforeIt) {
+  TestCache cache(HybridOptions());
+  const Tokens a = MakeTokens(60, 1);
+  for (const Pos n : {20U, 40U, 60U}) cache.Record(TokenSpan(a).first(n));
+  const Tokens longer = Join(a, MakeTokens(2, 2));
+  LookupResult found = cache.Lookup(longer);
+  ASSERT_EQ(found.hit->boundary(), 60U);
+  cache->Condemn(std::move(*found.hit), {{}, {}, true});
+  found.hit.reset();
+  EXPECT_EQ(cache.Cached(longer), 40U);
+  EXPECT_TRUE(cache->SelfCheck());
+}
+
 TEST(CondemnTest, EqualBlocksElsewhereAreCondemnedToo) {
   TestCache cache(DenseOptions());
   const Tokens a = MakeTokens(16, 1);

@@ -4,6 +4,7 @@
 
 #include "certify/sampler.h"
 #include "runtime/saved_state.h"
+#include "runtime/state_keeper.h"
 
 namespace skippy::certify {
 
@@ -56,7 +57,8 @@ Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt,
 
 Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane) {
   constexpr Pos kPage = 256;
-  if (runtime.End(lane) == 0) return std::nullopt;
+  if (runtime.End(lane) == 0 || dynamic_cast<runtime::StateKeeper*>(&runtime) != nullptr)
+    return std::nullopt;
   SKIPPY_TRY(const runtime::SavedState saved, runtime::Save(runtime, lane, kPage));
   Blake3Hasher hasher;
   for (const auto& page : saved.kv) hasher.Update(page);

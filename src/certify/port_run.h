@@ -28,7 +28,8 @@ Result<Logits> DecodeOne(runtime::Runtime& runtime, SeqId lane, Token token);
 Result<Answer> Finish(runtime::Runtime& runtime, SeqId lane, TokenSpan prompt, std::uint32_t steps);
 
 // Digest of all rows that a boundary at the lane's end needs, and of the snapshot there; none for
-// an empty lane. Cost: an export of the state.
+// an empty lane, and where exports are names (runtime/state_keeper.h). Cost: an export of the
+// state.
 Result<std::optional<Digest>> StateDigest(runtime::Runtime& runtime, SeqId lane);
 
 }  // namespace skippy::certify

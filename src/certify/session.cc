@@ -1,6 +1,7 @@
 #include "certify/session.h"
 
 #include "certify/port_run.h"
+#include "skippy/random.h"
 
 namespace skippy::certify {
 namespace {
@@ -35,6 +36,7 @@ Session::Session(Arena& arena, runtime::Runtime& runtime, const SessionOptions& 
     : arena_(arena),
       runtime_(runtime),
       keeps_lanes_(options.engine.cache),
+      salt_(std::to_string(RandomBits())),
       cache_(CacheOptionsFor(runtime, arena.options().page_tokens, options.max_bytes),
              arena.clock()),
       engine_(options.engine, Cleared(runtime), cache_, arena.clock()) {}
@@ -51,6 +53,7 @@ Result<std::shared_ptr<CaptureSink>> Session::Submit(const Ask& ask) {
   }
   engine::GenerateRequest request;
   request.prompt = ask.prompt;
+  request.tenant_salt = salt_;
   request.message_starts = ask.message_starts;
   request.allow_decoded_result = ask.allow_decoded_result;
   request.max_tokens = ask.max_tokens;

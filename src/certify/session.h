@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "certify/arena.h"
 #include "engine/engine.h"
@@ -64,6 +65,8 @@ class Session {
   Arena& arena_;
   runtime::Runtime& runtime_;
   const bool keeps_lanes_;
+  // A runtime that keeps state itself knows what earlier sessions left there.
+  const std::string salt_;
   PrefixCache cache_;
   engine::Engine engine_;
 };

@@ -19,6 +19,8 @@ Result<bench::MicroReport> Run(const ModelSetup& setup, const bench::MicroOption
   llama::ModelOptions file;
   file.path = setup.file;
   file.gpu_layers = setup.gpu_layers;
+  file.rpc_servers = setup.rpc_servers;
+  file.use_mmap = setup.use_mmap;
   SKIPPY_TRY(const std::unique_ptr<llama::Model> model, llama::Model::Load(file));
   runtime::RuntimeOptions wanted = setup.runtime;
   if (wanted.context == 0) wanted.context = kContext;

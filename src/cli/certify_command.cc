@@ -27,6 +27,8 @@ Result<Certificate> Try(const CertifyOptions& options) {
   llama::ModelOptions file;
   file.path = options.model.file;
   file.gpu_layers = options.model.gpu_layers;
+  file.rpc_servers = options.model.rpc_servers;
+  file.use_mmap = options.model.use_mmap;
   SKIPPY_TRY(const std::unique_ptr<llama::Model> model, llama::Model::Load(file));
   LlamaSubject subject(*model, options.model.file);
   const ProgressLine line;

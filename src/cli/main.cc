@@ -23,6 +23,7 @@ constexpr const char* kUsage =
     "  cache status    what a running server's prefix cache holds and has done\n"
     "  families        the model families that are known, or which one a model file is of\n"
     "  stage split     cut a model into packages of layers, for several machines\n"
+    "  stage serve     serve such a package to the model's coordinator, `serve --stages`\n"
     "  stage certify   evidence that a stage's kept state gives what computing gives\n"
     "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"

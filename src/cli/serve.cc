@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,30 +21,18 @@
 #include "certify/certificate_store.h"
 #include "certify/prove.h"
 #include "cli/commands.h"
-#include "cli/families_command.h"
 #include "cli/serve_options.h"
+#include "cli/served_model.h"
 #include "cli/signals.h"
+#include "cli/start_lines.h"
 #include "engine/engine.h"
-#include "llama/llama_runtime.h"
-#include "llama/model.h"
 #include "skippy/clock.h"
 #include "skippy/prefix_cache.h"
 
 namespace skippy::cli {
 namespace {
 
-void Say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
-
-int Fail(const Error& error) {
-  const bool memory = error.code == ErrorCode::kResourceExhausted;
-  Say(fmt::format("skippy serve: {}{}", memory ? "not enough memory: " : "", error.message));
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
-
-std::string Size(std::uint64_t bytes) {
-  constexpr double kMib = 1024.0 * 1024.0;
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMib);
-}
+int Fail(const Error& error) { return FailedToStart("skippy serve", error); }
 
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
@@ -151,27 +140,11 @@ certify::ProveOptions ProveOptionsOf(const ServeOptions& options) {
   return test;
 }
 
-std::string MemoryKind(const MemoryShape& shape) {
-  std::string kind;
-  const auto add = [&](bool there, const char* what) {
-    if (there) kind += (kind.empty() ? "" : " + ") + std::string(what);
-  };
-  add(shape.HasKv(), "KV rows");
-  add(shape.HasWindow(), "sliding window");
-  add(shape.HasSnapshot(), "recurrent state");
-  return kind.empty() ? "none" : kind;
-}
-
-void PrintStart(const ServeOptions& options, const api::ServerState& state, int port) {
+void PrintStart(const ServeOptions& options, const std::vector<std::string>& lines,
+                const api::ServerState& state, int port) {
   const runtime::RuntimeInfo& info = state.info;
-  const std::uint64_t row = info.shape.kv_row_bytes + info.shape.window_row_bytes;
   Say(fmt::format("skippy: serving {}", state.model_name));
-  Say(fmt::format("  model     {} ({}), vocabulary {}, digest {}", options.model.file,
-                  state.model.architecture(), info.vocab, state.model.content_digest().ShortHex()));
-  Say(fmt::format("  family    {}", state.settings.family));
-  Say(fmt::format(
-      "  memory    {}: {} bytes a token{}", MemoryKind(info.shape), row,
-      info.shape.HasSnapshot() ? ", " + Size(info.shape.snapshot_bytes) + " a snapshot" : ""));
+  for (const std::string& line : lines) Say(line);
   if (!options.cache) {
     Say("  cache     off (--no-cache)");
   } else if (info.policy == PayloadPolicy::kOff) {
@@ -206,8 +179,7 @@ void PrintStart(const ServeOptions& options, const api::ServerState& state, int 
 // Everything that lives as long as the server; destroyed in reverse order.
 struct Loaded {
   SteadyClock clock;
-  std::unique_ptr<llama::Model> model;
-  std::unique_ptr<runtime::Runtime> runtime;
+  std::optional<ServedModel> served;
   std::unique_ptr<PrefixCache> cache;
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<api::RequestLog> log;
@@ -215,19 +187,14 @@ struct Loaded {
 };
 
 Status Load(const ServeOptions& options, Loaded& loaded) {
-  llama::ModelOptions model;
-  model.path = options.model.file;
-  model.gpu_layers = options.model.gpu_layers;
-  model.use_mmap = options.mmap;
-  model.adapters = options.adapters;
-  SKIPPY_TRY(loaded.model, llama::Model::Load(model));
-  SKIPPY_TRY(loaded.runtime, llama::MakeRuntime(*loaded.model, options.model.runtime));
-  const runtime::RuntimeInfo& info = loaded.runtime->info();
+  SKIPPY_TRY(loaded.served, ServedModel::Load(options));
+  ServedModel& served = *loaded.served;
+  const runtime::RuntimeInfo& info = served.runtime().info();
 
   bool caching = options.cache && info.policy != PayloadPolicy::kOff;
   certify::Proof proof;
   if (caching) {
-    SKIPPY_TRY(proof, certify::ProveExact(*loaded.runtime, ProveOptionsOf(options)));
+    SKIPPY_TRY(proof, certify::ProveExact(served.runtime(), ProveOptionsOf(options)));
     if (!proof.exact) Say("skippy: the cache is off: " + proof.words);
     caching = proof.exact;
   }
@@ -245,15 +212,16 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   engine.hot_lanes = engine.hot_lanes && options.cache && proof.exact;
   engine.share_prefill = engine.share_prefill && engine.cache;
   loaded.engine =
-      std::make_unique<engine::Engine>(engine, *loaded.runtime, *loaded.cache, loaded.clock);
+      std::make_unique<engine::Engine>(engine, served.runtime(), *loaded.cache, loaded.clock);
   if (options.log_requests) loaded.log = std::make_unique<api::RequestLog>(stdout);
   api::ServerSettings settings = SettingsOf(options);
-  settings.family = FamilyLine(options.model.file, info);
+  settings.staged = served.Staged();
+  settings.family = served.FamilyWords();
   settings.proof = proof.words;
   if (!proof.exact) settings.cache_off_reason = proof.words;
   SKIPPY_TRY(settings.template_kwargs, TemplateVariables(options));
-  SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), *loaded.model,
-                                                  *loaded.runtime, *loaded.engine, loaded.clock));
+  SKIPPY_TRY(loaded.state, api::ServerState::Make(std::move(settings), served.model(),
+                                                  served.runtime(), *loaded.engine, loaded.clock));
   return {};
 }
 
@@ -290,7 +258,7 @@ int Serve(std::vector<std::string> arguments) {
   }
   loaded.engine->Start();
   (*server)->Publish(api::MakeRoutes(*loaded.state, loaded.log.get()));
-  PrintStart(options, *loaded.state, (*server)->port());
+  PrintStart(options, loaded.served->StartLines(), *loaded.state, (*server)->port());
 
   WaitForStop();
   Say("skippy: stopping");

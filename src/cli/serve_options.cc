@@ -1,16 +1,15 @@
 #include "cli/serve_options.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "cli/flag_parser.h"
+#include "cli/flag_values.h"
 
 namespace skippy::cli {
 namespace {
@@ -98,35 +97,20 @@ constexpr Range kSampling[] = {
 // What the parser fills and Resolve turns into options.
 struct Raw {
   ModelFlags model;
+  StagesFlags stages;
   std::int64_t cache_ram = -1;
   std::string exactness = "token";
   std::string template_file, key_file, host = "127.0.0.1";
   std::vector<std::string> keys, lora, lora_scaled, aliases, tags;
   bool no_cache = false, no_self_test = false, no_slots = false, no_jinja = false;
-  bool no_mmap = false, ignored = false;
+  bool ignored = false;
   std::map<std::string, double> sampling;
 };
 
-Result<std::string> ReadFile(const std::string& flag, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return Err(ErrorCode::kInvalidArgument, fmt::format("{}: cannot read '{}'", flag, path));
-  }
-  return text.str();
-}
-
-std::vector<std::string> SplitOn(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
 void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
-  raw.model.AddTo(app, options.model, "the GGUF file to serve");
+  raw.model.AddTo(
+      app, options.model,
+      "the GGUF file to serve; with --stages the folder that `skippy stage split` wrote");
   app.add_option("--alias", raw.aliases, "name(s) of the model shown to clients; comma-separated")
       ->group("Model");
   app.add_option("--tags", raw.tags, "tags told in the list of models; comma-separated")
@@ -138,8 +122,6 @@ void AddModelFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   app.add_flag("--lora-init-without-apply", options.adapters_off_at_start,
                "load adapters with scale 0 (POST /lora-adapters sets it)")
       ->group("Model");
-  app.add_flag("--no-mmap", raw.no_mmap, "read the file instead of mapping it")->group("Model");
-  app.add_flag("--mmap", raw.ignored, "map the file (the default)")->group("Model");
   for (const char* flag :
        {"--cont-batching", "--no-kv-unified", "--no-context-shift", "--cache-prompt", "--warmup",
         "--no-warmup", "--no-webui", "--no-ui", "--no-perf"}) {
@@ -265,15 +247,6 @@ void AddSamplingFlags(CLI::App& app, ServeOptions& options, Raw& raw) {
   }
 }
 
-std::uint64_t DefaultCacheMib() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page = sysconf(_SC_PAGE_SIZE);
-  const std::uint64_t memory =
-      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-                            : 0;
-  return std::clamp<std::uint64_t>((memory >> 20U) / 4, 64, 4096);
-}
-
 Status ResolveKeys(const Raw& raw, ServeOptions& options) {
   for (const std::string& given : raw.keys) {
     for (std::string& key : SplitOn(given, ',')) options.api_keys.push_back(std::move(key));
@@ -335,6 +308,21 @@ Status ResolveAdapters(const Raw& raw, ServeOptions& options) {
   return {};
 }
 
+Status ResolveStages(const Raw& raw, ServeOptions& options) {
+  SKIPPY_RETURN_IF_ERROR(raw.stages.Resolve(options.stages));
+  if (!options.stages.on()) return {};
+  if (const auto given = raw.model.GivenRuntime(); !given.empty())
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("{} is a setting of the stages: give it to each `skippy stage serve`, "
+                           "all alike, and leave it out here",
+                           given.front()));
+  if (!options.adapters.empty())
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("adapter '{}': a model in stages has none; serve the whole model",
+                           options.adapters.front().first));
+  return {};
+}
+
 Status Resolve(const Raw& raw, ServeOptions& options) {
   options.bit_exact = raw.exactness == "bit";
   options.cache = !raw.no_cache;
@@ -343,7 +331,6 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
       raw.cache_ram < 0 ? DefaultCacheMib() : static_cast<std::uint64_t>(raw.cache_ram);
   options.slots = !raw.no_slots;
   options.jinja = !raw.no_jinja;
-  options.mmap = !raw.no_mmap;
   for (const auto& [flag, value] : raw.sampling) options.sampling.set.emplace_back(flag, value);
   if (!raw.template_file.empty()) {
     SKIPPY_TRY(options.chat_template, ReadFile("--chat-template-file", raw.template_file));
@@ -355,7 +342,8 @@ Status Resolve(const Raw& raw, ServeOptions& options) {
   }
   SKIPPY_RETURN_IF_ERROR(ResolveKeys(raw, options));
   SKIPPY_RETURN_IF_ERROR(ResolveAdapters(raw, options));
-  return raw.model.Resolve(options.model);
+  SKIPPY_RETURN_IF_ERROR(raw.model.Resolve(options.model));
+  return ResolveStages(raw, options);
 }
 
 }  // namespace
@@ -369,6 +357,7 @@ Result<ParsedServe> ParseServe(std::vector<std::string> arguments) {
       "skippy serve");
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddModelFlags(app, parsed.options, raw);
+  raw.stages.AddTo(app, parsed.options.stages);
   AddCacheFlags(app, parsed.options, raw);
   AddServerFlags(app, parsed.options, raw);
   AddChatFlags(app, parsed.options, raw);

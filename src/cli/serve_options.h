@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/model_flags.h"
+#include "cli/stages_flags.h"
 #include "skippy/result.h"
 
 namespace skippy::cli {
@@ -15,10 +16,10 @@ namespace skippy::cli {
 struct ServeOptions {
   // model
   ModelSetup model;
+  StagesSetup stages;
   std::vector<std::string> aliases;
   std::vector<std::string> tags;
   bool verbose = false;  // llama.cpp's own log on standard error, "__verbose" in answers
-  bool mmap = true;
   std::vector<std::pair<std::string, float>> adapters;
   bool adapters_off_at_start = false;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace skippy::cli {
 namespace {
 
@@ -93,6 +95,34 @@ TEST(ServeOptions, ListsAreCollected) {
   EXPECT_EQ(Parse({"--host", "127.0.0.1,::1"}).hosts,
             (std::vector<std::string>{"127.0.0.1", "::1"}));
   EXPECT_NE(Complaint({"--host", ","}).find("--host"), std::string::npos);
+}
+
+TEST(ServeOptions, StagesHaveTheSettings) {
+  EXPECT_FALSE(Parse({}).stages.on());
+  const std::string secret = testing::TempDir() + "serve-secret";
+  std::ofstream(secret) << "open-sesame\n";
+  const StagesSetup stages =
+      Parse({"--stages", "a:1,b:2/0..3", "--stage-secret-file", secret, "--stage-ca", "ca.pem",
+             "--stage-timeout", "7", "--stage-wire", "int8", "--stage-activations", "9"})
+          .stages;
+  EXPECT_EQ(stages.addresses, (std::vector<std::string>{"a:1", "b:2/0..3"}));
+  EXPECT_EQ(stages.secret, "open-sesame");
+  EXPECT_EQ(stages.ca_file, "ca.pem");
+  EXPECT_EQ(stages.timeout_seconds, 7U);
+  EXPECT_EQ(stages.wire, pipeline::WireFormat::kInt8);
+  EXPECT_EQ(stages.activations_mib, 9U);
+  EXPECT_EQ(Parse({"--stages", "a:1"}).stages.wire, pipeline::WireFormat::kF32);
+
+  for (const char* flag : {"-c", "-np", "-ub", "-t", "-ngl"})
+    EXPECT_NE(Complaint({"--stages", "a:1", flag, "1"}).find("`skippy stage serve`"),
+              std::string::npos)
+        << flag;
+  EXPECT_NE(Complaint({"--stages", "a:1", "--swa-full"}).find("--swa-full is a setting"),
+            std::string::npos);
+  EXPECT_NE(Complaint({"--stages", "a:1", "--lora", "x.gguf"}).find("x.gguf"), std::string::npos);
+  EXPECT_NE(Complaint({"--stage-wire", "int8"}).find("without --stages"), std::string::npos);
+  EXPECT_NE(Complaint({"--stages", ","}).find("--stages"), std::string::npos);
+  EXPECT_NE(Complaint({"--stages", "a:1", "--stage-wire", "int4"}).find("int8"), std::string::npos);
 }
 
 TEST(ServeOptions, LastOfARepeatedFlagWins) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/recall.h"
 #include "skippy/snapshot_planner.h"
 
 namespace skippy::engine {
@@ -23,6 +24,12 @@ void ReportCached(Run& run, HitKind kind, Pos boundary) {
   run.report.evaluated_tokens = 0;
   run.report.cached_hot = kind == HitKind::kHot ? boundary : 0;
   run.report.cached_warm = boundary - run.report.cached_hot;
+}
+
+runtime::ImportRequest ImportOf(const Run& run, const PinnedHit& hit) {
+  const Pos boundary = hit.boundary();
+  return {run.lane->seq, boundary,     TokenSpan(run.text).first(boundary),
+          hit.kv(),      hit.window(), hit.snapshot()};
 }
 
 Pos BoundaryOf(const LookupResult& found) { return found.hit ? found.hit->boundary() : 0; }
@@ -133,6 +140,7 @@ void Admission::Empty(Run& run) {
   if (!run.filled_lane) recorder_.BeforeLoss(lane);
   core_.ClearLane(lane);
   lane.ns = run.ns;
+  if (core_.keeper != nullptr) core_.keeper->Bind(lane.seq, run.ns);
   lane.keep = run.request.use_cache && core_.options.cache;
   run.filled_lane = true;
 }
@@ -147,6 +155,8 @@ std::optional<PinnedHit> Admission::Admit(Run& run) {
   const bool decoded = found.hit && found.hit->decoded_result();
   const HotMatch hot = BestHot(run, decoded ? run.prompt_tokens : run.prompt_tokens - 1);
   const Pos hot_length = hot.lane != nullptr ? hot.lane->end() : 0;
+  if (!decoded && Recall(core_, run, std::max(BoundaryOf(found), hot.usable)))
+    found = LookupPrompt(run, false);
   run.report.lookup_ms = core_.MillisecondsSince(run.admitted);
   run.report.miss_reason = found.reason;
   run.report.first_different = found.first_different;
@@ -241,13 +251,30 @@ void Admission::CondemnAll(const Run& run) {
   }
 }
 
+// What a keeper has lost meanwhile is erased, and the rest looked up again, until all that is found
+// is there.
+std::optional<PinnedHit> Admission::StillKept(const Run& run, LookupResult found,
+                                              const Query& query) {
+  if (core_.keeper == nullptr) return std::move(found.hit);
+  // Each round erases at least one block.
+  for (std::size_t round = 0; found.hit && round <= run.text.size(); ++round) {
+    const Result<runtime::MissingParts> missing =
+        core_.keeper->FindMissing(ImportOf(run, *found.hit));
+    if (!missing) break;  // a part of the runtime is away: the next forward pass says so
+    if (!missing->any()) return std::move(found.hit);
+    core_.cache.Condemn(std::move(*found.hit), {missing->kv, missing->window, missing->snapshot});
+    found = Lookup(run, query);
+  }
+  return std::nullopt;
+}
+
 bool Admission::Restore(Run& run, PinnedHit hit) {
   Lane& lane = *run.lane;
   const Tick start = core_.clock.Now();
   const Pos boundary = hit.boundary();
-  const TokenSpan tokens = TokenSpan(run.text).first(boundary);
-  const Status imported =
-      core_.runtime.Import({lane.seq, boundary, tokens, hit.kv(), hit.window(), hit.snapshot()});
+  const runtime::ImportRequest request = ImportOf(run, hit);
+  const TokenSpan tokens = request.tokens;
+  const Status imported = core_.runtime.Import(request);
   // A success is not proof (K4): the lane must end, and its window begin, where the boundary says.
   const bool sound = imported && core_.runtime.End(lane.seq) == boundary &&
                      (!core_.shape().HasWindow() || core_.runtime.WindowHeldFrom(lane.seq) <=
@@ -271,9 +298,10 @@ bool Admission::Restore(Run& run, PinnedHit hit) {
 }
 
 void Admission::Fetch(Run& run, LookupResult found, const Query& query) {
-  if (!found.hit || Restore(run, std::move(*found.hit))) return;
-  found = Lookup(run, query);
-  if (found.hit) Restore(run, std::move(*found.hit));
+  std::optional<PinnedHit> hit = StillKept(run, std::move(found), query);
+  if (!hit || Restore(run, std::move(*hit))) return;
+  hit = StillKept(run, Lookup(run, query), query);
+  if (hit) Restore(run, std::move(*hit));
 }
 
 // Where the prefill has to stop, for memory that cannot be cut back later.

@@ -67,6 +67,7 @@ class Admission {
   Lane& LaneToOverwrite();
   void Occupy(Run& run, Lane& lane);
   void Empty(Run& run);
+  std::optional<PinnedHit> StillKept(const Run& run, LookupResult found, const Query& query);
   bool Restore(Run& run, PinnedHit hit);
   void Fetch(Run& run, LookupResult found, const Query& query);
   void Plan(Run& run);

@@ -6,7 +6,11 @@ namespace skippy::engine {
 
 Core::Core(const EngineOptions& engine_options, runtime::Runtime& the_runtime,
            PrefixCache& the_cache, const Clock& the_clock)
-    : options(engine_options), runtime(the_runtime), cache(the_cache), clock(the_clock) {
+    : options(engine_options),
+      runtime(the_runtime),
+      keeper(dynamic_cast<runtime::StateKeeper*>(&the_runtime)),
+      cache(the_cache),
+      clock(the_clock) {
   lanes.resize(runtime.info().lanes);
   for (std::uint32_t i = 0; i < lanes.size(); ++i) lanes[i].seq = SeqId{i};
 }

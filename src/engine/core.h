@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "runtime/runtime.h"
+#include "runtime/state_keeper.h"
 #include "skippy/clock.h"
 #include "skippy/prefix_cache.h"
 
@@ -20,6 +21,7 @@ struct Core {
 
   const EngineOptions options;
   runtime::Runtime& runtime;
+  runtime::StateKeeper* const keeper;  // of `runtime`; null: exports are the state itself
   PrefixCache& cache;
   const Clock& clock;
   EngineStats stats;

@@ -47,8 +47,9 @@ class Engine::Impl {
     if (stopping_) return RejectLocked({ErrorCode::kUnavailable, "the engine is stopping"});
     if ((*run)->request.idle) return SubmitIdle(std::move(*run));
     if (waiting_ + queued_ >= core_.options.max_queue) {
-      return RejectLocked({ErrorCode::kUnavailable, fmt::format("{} requests are waiting already",
-                                                                core_.options.max_queue)});
+      return RejectLocked(
+          {ErrorCode::kResourceExhausted,
+           fmt::format("{} requests are waiting already", core_.options.max_queue)});
     }
     ++requests_;
     ++waiting_;
@@ -171,7 +172,7 @@ class Engine::Impl {
   // mutex_ is held.
   Result<RequestId> SubmitIdle(std::unique_ptr<Run> run) {
     if (inbox_.size() - waiting_ + idle_queued_ >= kMaxIdle)
-      return Err(ErrorCode::kUnavailable, "enough idle work is waiting already");
+      return Err(ErrorCode::kResourceExhausted, "enough idle work is waiting already");
     return Post(std::move(run));
   }
 

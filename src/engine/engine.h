@@ -26,7 +26,7 @@
 namespace skippy::engine {
 
 struct EngineOptions {
-  std::uint32_t max_queue = 64;  // waiting requests; beyond: kUnavailable (HTTP 429)
+  std::uint32_t max_queue = 64;  // waiting requests; beyond: kResourceExhausted (HTTP 429)
   Exactness exactness = Exactness::kToken;
   bool cache = true;
   // Recurrent shapes: a snapshot at least every so many tokens, rounded up to the chunk; 0: none
@@ -86,9 +86,9 @@ class Engine {
   ~Engine();  // stops
 
   // Thread-safe. kInvalidArgument: empty prompt, prompt over the context (message has both
-  // numbers), token ids outside the vocabulary, unknown adapter. kUnavailable: queue full (idle
-  // work has a short one of its own) or stopping. On error the sink is not called. The sink is
-  // otherwise called until OnFinish.
+  // numbers), token ids outside the vocabulary, unknown adapter. kResourceExhausted: queue full
+  // (idle work has a short one of its own). kUnavailable: stopping. On error the sink is not
+  // called. The sink is otherwise called until OnFinish.
   Result<RequestId> Submit(GenerateRequest request);
   // Thread-safe, idempotent; takes effect within one chunk or step.
   void Cancel(RequestId id);

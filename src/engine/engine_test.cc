@@ -53,14 +53,14 @@ TEST(EngineSubmit, NamesBothNumbersWhenThePromptIsOverTheContext) {
   EXPECT_NE(refused.error().message.find("64"), std::string::npos);
 }
 
-TEST(EngineSubmit, AFullQueueIsUnavailableUntilThereIsRoom) {
+TEST(EngineSubmit, AFullQueueRefusesUntilThereIsRoom) {
   World world(SmallWorld());
   const Ask ask{.prompt = Text(20, 1)};
   for (int i = 0; i < 3; ++i) world.Submit(ask);
   const auto submit = [&] {
     return world.engine.Submit(world.Request(ask, std::make_shared<TestSink>()));
   };
-  EXPECT_EQ(CodeOf(submit()), ErrorCode::kUnavailable);
+  EXPECT_EQ(CodeOf(submit()), ErrorCode::kResourceExhausted);
   EXPECT_EQ(world.engine.Stats().queued, 3U);
   world.Drain();
   EXPECT_TRUE(submit());
@@ -232,7 +232,8 @@ TEST(EngineThread, StoppingCancelsWhatRunsAndWhatWaits) {
     return world.engine.Submit(world.Request({.prompt = {1}}, std::make_shared<TestSink>()));
   };
   Result<RequestId> last = submit();
-  while (last) last = submit();  // until the engine says that it is stopping
+  // Until the engine says that it is stopping; the queue may be full before.
+  while (last || last.error().code == ErrorCode::kResourceExhausted) last = submit();
   EXPECT_EQ(last.error().code, ErrorCode::kUnavailable);
   held.let_go.set_value();
   stopper.join();

@@ -70,6 +70,15 @@ void CellCache::LearnSlabs(bool keys_only) {
   }
 }
 
+std::vector<TensorShare> CellCache::Shares() const {
+  std::vector<TensorShare> shares;
+  for (const Slab& slab : slabs_) {
+    const char* name = ggml_get_name(slab.tensor);
+    shares.push_back({name, LayerOfName(name), slab.row_bytes});
+  }
+  return shares;
+}
+
 std::uint32_t CellCache::Stream(SeqId lane) const { return streams_ == 1 ? 0 : lane.value; }
 
 std::size_t CellCache::Offset(const Slab& slab, SeqId lane, std::uint32_t cell) const {

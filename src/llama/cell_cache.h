@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "llama/state_parts.h"
 #include "skippy/row_slice.h"
 #include "skippy/types.h"
 
@@ -30,6 +31,8 @@ class CellCache {
 
   std::uint32_t cells() const { return cells_; }
   std::size_t row_bytes() const { return row_bytes_; }
+  // Of a row, in the order of a block.
+  std::vector<TensorShare> Shares() const;
 
   // Marks positions as held by the lane, in order; their cells must be free. The next token goes
   // behind the last. tokens: those of the whole sequence, from position 0.

@@ -142,9 +142,12 @@ std::string BuildText(const runtime::RuntimeOptions& options) {
 std::string DeviceText(const llama_model& model) {
   if (model.devices.empty()) return "CPU";
   std::string text = fmt::format("layers={}", model.n_gpu_layers());
-  for (const auto& device : model.devices)
-    text += fmt::format(";{}:{}", ggml_backend_reg_name(ggml_backend_dev_backend_reg(device.dev)),
-                        ggml_backend_dev_description(device.dev));
+  for (const auto& device : model.devices) {
+    const std::string backend = ggml_backend_reg_name(ggml_backend_dev_backend_reg(device.dev));
+    text += ";" + backend;
+    // Of a device of another machine it tells the address, which says nothing about its numbers.
+    if (backend != "RPC") text += fmt::format(":{}", ggml_backend_dev_description(device.dev));
+  }
   return text;
 }
 
@@ -187,6 +190,9 @@ std::uint32_t PositionRows(const Model& model) { return model.raw()->hparams.n_p
 Result<runtime::RuntimeOptions> ResolveOptions(const Model& model,
                                                const runtime::RuntimeOptions& options) {
   const llama_model& raw = *model.raw();
+  if (model.vocabulary_only())
+    return Err(ErrorCode::kInvalidArgument,
+               "this is a model's vocabulary, which has no layers: name its stages");
   SKIPPY_RETURN_IF_ERROR(CheckModel(raw));
   runtime::RuntimeOptions resolved = options;
   if (resolved.lanes == 0 || resolved.lanes > runtime::kMaxLanes)

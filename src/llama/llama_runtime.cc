@@ -4,6 +4,7 @@
 #include <llama.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -59,9 +60,13 @@ class LlamaRuntime final : public runtime::Runtime,
   std::uint32_t input_width() const override { return stage_ ? stage_->nodes().width : 0; }
   std::uint32_t output_width() const override { return Captures() ? stage_->nodes().width : 0; }
   Status DecodeRows(std::span<const runtime::RowsItem> items) override;
+  std::vector<runtime::StatePart> Parts(Component component) const override {
+    return parts_[static_cast<std::size_t>(component)];
+  }
   std::span<const float> OutputRows(std::size_t item) const override;
 
  private:
+  void LearnParts();
   bool Known(SeqId lane) const { return lane.value < lanes_.size(); }
   Status CheckLane(SeqId lane) const;
   Status CheckInPlace(SeqId lane) const;
@@ -95,6 +100,7 @@ class LlamaRuntime final : public runtime::Runtime,
   MemoryLayout layout_;
   runtime::RuntimeInfo info_;
   std::vector<Lane> lanes_;
+  std::array<std::vector<runtime::StatePart>, kComponentCount> parts_;  // of a stage
 
   // The batch in the form that llama_decode wants; reused.
   std::vector<Step> steps_;
@@ -114,7 +120,7 @@ LlamaRuntime::LlamaRuntime(const Model& model, const runtime::RuntimeOptions& op
     : model_(model),
       stage_(std::move(stage)),
       context_(std::move(context)),
-      layout_(InspectMemory(context_.get(), *model.raw())),
+      layout_(InspectMemory(context_.get(), *model.raw(), stage_ != nullptr)),
       lanes_(options.lanes) {
   info_.shape = layout_.shape;
   info_.policy = layout_.policy;
@@ -125,6 +131,21 @@ LlamaRuntime::LlamaRuntime(const Model& model, const runtime::RuntimeOptions& op
   info_.chunk = options.chunk;
   info_.vocab = static_cast<std::uint32_t>(llama_vocab_n_tokens(model.vocab()));
   info_.identity = RuntimeIdentity(model, options, cells);
+  if (stage_ && info_.policy != PayloadPolicy::kOff) LearnParts();
+}
+
+// A stage's state is kept layer by layer: bytes of no known layer must not be kept at all.
+void LlamaRuntime::LearnParts() {
+  for (const Component component : {Component::kKv, Component::kWindow, Component::kSnapshot}) {
+    auto parts = PartsOf(layout_, component);
+    if (!parts) {
+      info_.policy = PayloadPolicy::kOff;
+      info_.policy_reason = parts.error().message;
+      parts_ = {};
+      return;
+    }
+    parts_[static_cast<std::size_t>(component)] = *std::move(parts);
+  }
 }
 
 Status LlamaRuntime::CheckLane(SeqId lane) const {

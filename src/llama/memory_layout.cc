@@ -14,6 +14,8 @@
 #include <llama-memory-recurrent.h>
 #include <llama-model.h>
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "families/policy.h"
@@ -23,12 +25,14 @@ namespace {
 
 class Inspector {
  public:
-  explicit Inspector(const llama_model& model) : model_(model) {}
+  // `endless`: a window of so many positions counts as none.
+  Inspector(const llama_model& model, std::uint64_t endless) : model_(model), endless_(endless) {}
 
   void Kv(llama_kv_cache* cache, bool keys_only = false) {
     layout_.kv.emplace_back(cache, model_.hparams.n_pos_per_embd(), keys_only);
   }
   void Window(llama_kv_cache* cache) {
+    if (WindowTokens() >= endless_) return Kv(cache);
     layout_.window.emplace(cache, model_.hparams.n_pos_per_embd(), false);
   }
   void SlidingWindow(const llama_kv_cache_iswa& memory) {
@@ -49,6 +53,7 @@ class Inspector {
   }
 
   const llama_model& model_;
+  const std::uint64_t endless_;
   MemoryLayout layout_;
 };
 
@@ -70,9 +75,10 @@ MemoryLayout Inspector::Finish() {
 
 }  // namespace
 
-MemoryLayout InspectMemory(llama_context* context, const llama_model& model) {
+MemoryLayout InspectMemory(llama_context* context, const llama_model& model, bool stage) {
   llama_memory_i* memory = llama_get_memory(context);
-  Inspector inspector(model);
+  Inspector inspector(model,
+                      stage ? llama_n_ctx_seq(context) : std::numeric_limits<std::uint64_t>::max());
   // Derived classes before their bases: hybrid_idx is a hybrid.
   if (memory == nullptr) {
     inspector.Off("this model keeps no state between calls");
@@ -105,6 +111,26 @@ MemoryLayout InspectMemory(llama_context* context, const llama_model& model) {
     inspector.Off("this version of llama.cpp has a memory class that skippy does not know");
   }
   return inspector.Finish();
+}
+
+Result<std::vector<runtime::StatePart>> PartsOf(const MemoryLayout& layout, Component component) {
+  std::vector<TensorShare> shares;
+  const auto add = [&](const std::vector<TensorShare>& more) {
+    shares.insert(shares.end(), more.begin(), more.end());
+  };
+  switch (component) {
+    case Component::kKv:
+      for (const CellCache& cache : layout.kv) add(cache.Shares());
+      break;
+    case Component::kWindow:
+      if (layout.window) add(layout.window->Shares());
+      break;
+    case Component::kSnapshot:
+      if (layout.recurrent) add(layout.recurrent->Shares());
+      break;
+    case Component::kLogits: break;
+  }
+  return PartsOf(shares);
 }
 
 }  // namespace skippy::llama

@@ -12,7 +12,9 @@
 
 #include "llama/cell_cache.h"
 #include "llama/recurrent_state.h"
+#include "runtime/stage_access.h"
 #include "skippy/memory_shape.h"
+#include "skippy/result.h"
 
 struct llama_context;
 struct llama_model;
@@ -28,7 +30,11 @@ struct MemoryLayout {
   std::string reason;  // why kOff, or a note
 };
 
-// The context must be fresh: nothing decoded yet.
-MemoryLayout InspectMemory(llama_context* context, const llama_model& model);
+// As StageAccess::Parts.
+Result<std::vector<runtime::StatePart>> PartsOf(const MemoryLayout& layout, Component component);
+
+// The context must be fresh: nothing decoded yet. `stage`: rows of a window that is never left are
+// KV rows, so that a layer has the same component wherever the model is cut.
+MemoryLayout InspectMemory(llama_context* context, const llama_model& model, bool stage = false);
 
 }  // namespace skippy::llama

@@ -1,13 +1,16 @@
 #include "llama/model.h"
 
 #include <fmt/format.h>
+#include <llama-model.h>
 #include <llama.h>
 
+#include <charconv>
 #include <cmath>
 #include <future>
 
 #include "llama/gguf_check.h"
 #include "llama/log_hook.h"
+#include "llama/rpc_devices.h"
 
 namespace skippy::llama {
 namespace {
@@ -33,6 +36,7 @@ Status CheckKind(const ModelOptions& options, const GgufFacts& facts) {
 Result<ModelPtr> LoadWeights(const ModelOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
+  params.vocab_only = options.vocabulary_only;
   params.load_mode = options.use_mmap ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
   ClearErrors();
   ModelPtr model(llama_model_load_from_file(options.path.c_str(), params));
@@ -40,6 +44,18 @@ Result<ModelPtr> LoadWeights(const ModelOptions& options) {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("llama.cpp cannot load '{}': {}", options.path, ErrorLines()));
   return model;
+}
+
+// llama.cpp reads no sizes of a vocabulary alone; the API tells some of them.
+void ReadSizes(llama_model& model, const std::string& architecture) {
+  const auto read = [&](const char* key, std::uint32_t& into) {
+    const auto found = model.gguf_kv.find(fmt::format("{}.{}", architecture, key));
+    if (found == model.gguf_kv.end()) return;
+    const std::string& text = found->second;
+    std::from_chars(text.data(), text.data() + text.size(), into);
+  };
+  read("context_length", model.hparams.n_ctx_train);
+  read("embedding_length", model.hparams.n_embd);
 }
 
 // What llama.cpp asserts on when it tokenises for the first time.
@@ -86,6 +102,7 @@ Result<Model::Adapter> LoadAdapter(llama_model* model, const std::string& path, 
 struct Model::State {
   ModelPtr model;
   std::string architecture;
+  bool vocabulary_only = false;
   Digest content;
   Digest tokenizer;
   std::vector<Adapter> adapters;
@@ -95,6 +112,11 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelOptions& options) try {
   InitialiseBackend();
   SKIPPY_TRY(const GgufFacts facts, CheckGguf(options.path));
   SKIPPY_RETURN_IF_ERROR(CheckKind(options, facts));
+  SKIPPY_RETURN_IF_ERROR(AddRpcServers(options.rpc_servers));
+  if (options.vocabulary_only && !options.adapters.empty())
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("adapter '{}': a vocabulary has no layers that it could change",
+                           options.adapters.front().first));
   // Hashing reads the file once, which also warms the page cache for the load that runs beside it.
   auto digest = std::async(std::launch::async, [&facts] { return DigestFiles(facts.files); });
   auto loaded = LoadWeights(options);
@@ -105,6 +127,8 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelOptions& options) try {
   auto state = std::make_unique<State>();
   state->model = std::move(*loaded);
   state->architecture = facts.architecture;
+  state->vocabulary_only = options.vocabulary_only;
+  if (options.vocabulary_only) ReadSizes(*state->model, facts.architecture);
   state->content = *content;
   state->tokenizer = facts.tokenizer;
   for (const auto& [path, scale] : options.adapters) {
@@ -124,6 +148,7 @@ const llama_vocab* Model::vocab() const { return llama_model_get_vocab(state_->m
 const std::string& Model::architecture() const { return state_->architecture; }
 const Digest& Model::content_digest() const { return state_->content; }
 const Digest& Model::tokenizer_digest() const { return state_->tokenizer; }
+bool Model::vocabulary_only() const { return state_->vocabulary_only; }
 const std::vector<Model::Adapter>& Model::adapters() const { return state_->adapters; }
 
 }  // namespace skippy::llama

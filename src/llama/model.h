@@ -20,8 +20,12 @@ struct ModelOptions {
   std::string path;
   std::int32_t gpu_layers = -1;  // -1: all that fit (no effect in CPU builds)
   bool use_mmap = true;
+  std::vector<std::string> rpc_servers = {};  // whose devices take layers too (rpc_devices.h)
   std::vector<std::pair<std::string, float>> adapters;  // LoRA file, default scale
   bool need_tokenizer = true;  // refuse files without a vocabulary (layer packages have none)
+  // Tokenizer, template and metadata only, of a file that need not have layers: no runtime can be
+  // made of it, no adapter loaded.
+  bool vocabulary_only = false;
 };
 
 // Immutable after loading; thread-safe for reading (tokenising included).
@@ -40,6 +44,7 @@ class Model {
   const std::string& architecture() const;
   const Digest& content_digest() const;  // BLAKE3 of the file(s)
   const Digest& tokenizer_digest() const;
+  bool vocabulary_only() const;
 
   struct Adapter {
     std::string path;

@@ -4,7 +4,9 @@
 #include <llama-io.h>
 #include <llama-memory-recurrent.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace skippy::llama {
 namespace {
@@ -41,6 +43,20 @@ RecurrentState::RecurrentState(llama_memory_recurrent* memory) : memory_(memory)
     rows_.push_back(row);
     bytes_ += bytes;
   }
+}
+
+std::vector<TensorShare> RecurrentState::Shares() const {
+  std::vector<TensorShare> shares;
+  for (const Row& row : rows_) {
+    // Not by their names: some graphs give these tensors others.
+    std::optional<std::uint32_t> layer;
+    for (const auto* tensors : {&memory_->r_l, &memory_->s_l, &memory_->p_l}) {
+      const auto found = std::find(tensors->begin(), tensors->end(), row.tensor);
+      if (found != tensors->end()) layer = static_cast<std::uint32_t>(found - tensors->begin());
+    }
+    shares.push_back({ggml_get_name(row.tensor), layer, row.bytes});
+  }
+  return shares;
 }
 
 // Gives the lane a row of its own, marked as the state after position end - 1.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "llama/state_parts.h"
 #include "skippy/types.h"
 
 class llama_memory_recurrent;
@@ -23,6 +24,8 @@ class RecurrentState {
   explicit RecurrentState(llama_memory_recurrent* memory);
 
   std::size_t bytes() const { return bytes_; }
+  // In the order of a block.
+  std::vector<TensorShare> Shares() const;
 
   // False: the lane is empty.
   bool Export(SeqId lane, MutableByteSpan out) const;

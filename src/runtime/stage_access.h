@@ -12,7 +12,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "skippy/memory_shape.h"
 #include "skippy/result.h"
 #include "skippy/types.h"
 
@@ -27,6 +29,14 @@ struct RowsItem {
   bool want_logits = false;  // of the last token; from the last layers only
 };
 
+// The share of one layer in what Runtime exports of a component: bytes of a row (of the whole
+// snapshot).
+struct StatePart {
+  std::uint32_t layer = 0;  // counted from the first that the runtime holds
+  std::uint64_t bytes = 0;
+  bool operator==(const StatePart&) const = default;
+};
+
 class StageAccess {
  public:
   virtual ~StageAccess() = default;
@@ -35,6 +45,9 @@ class StageAccess {
   // One forward pass, in the shapes that Runtime::Decode takes: one item of many tokens, or several
   // of one token each. Logits as Runtime::Logits.
   virtual Status DecodeRows(std::span<const RowsItem> items) = 0;
+  // In the order in which they lie in an export, all of it. A layer may have several parts. Never
+  // changes.
+  virtual std::vector<StatePart> Parts(Component component) const = 0;
   // What left the layers for `item`, token-major; valid until the next DecodeRows.
   virtual std::span<const float> OutputRows(std::size_t item) const = 0;
 };

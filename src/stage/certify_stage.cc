@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cmath>
 
+#include "pipeline/wire.h"
 #include "runtime/compare_floats.h"
 #include "runtime/saved_state.h"
-#include "stage/chain.h"
-#include "stage/wire.h"
+#include "stage/load.h"
 
 namespace skippy::stage {
 namespace {
@@ -153,9 +153,10 @@ Status Certifier::RestoreLanes(const InputRows& rows) {
 Status Certifier::WireLane(const InputRows& rows) {
   LaneEvidence lane{"q8_wire_validation", LaneVerdict::kUntested, "not asked for"};
   if (options_.q8_wire) {
-    SKIPPY_TRY(const auto bytes, Encode(WireFormat::kInt8, rows.rows, rows.width));
+    constexpr pipeline::WireFormat kWire = pipeline::WireFormat::kInt8;
+    SKIPPY_TRY(const auto bytes, pipeline::Encode(kWire, rows.rows, rows.width));
     InputRows wired = rows;
-    SKIPPY_TRY(wired.rows, Decode(WireFormat::kInt8, bytes, rows.width));
+    SKIPPY_TRY(wired.rows, pipeline::Decode(kWire, bytes, rows.width));
     SKIPPY_TRY(const Outputs lossy, Cold(wired, nullptr));
     InputRows nudged = rows;
     for (float& value : nudged.rows) value = std::nextafterf(value, INFINITY);
@@ -163,8 +164,9 @@ Status Certifier::WireLane(const InputRows& rows) {
     const double error = Nmse(cold_, lossy);
     lane.verdict = std::isfinite(error) ? LaneVerdict::kPassed : LaneVerdict::kFailed;
     lane.detail = fmt::format("{} bytes a row instead of {}; NMSE {:.3g}, of one ulp {:.3g}",
-                              WireBytes(WireFormat::kInt8, rows.width),
-                              WireBytes(WireFormat::kF32, rows.width), error, Nmse(cold_, ulp));
+                              pipeline::WireBytes(kWire, rows.width),
+                              pipeline::WireBytes(pipeline::WireFormat::kF32, rows.width), error,
+                              Nmse(cold_, ulp));
   }
   certificate_.lanes.push_back(std::move(lane));
   return {};
@@ -198,7 +200,7 @@ Result<StageCertificate> Certifier::Run() {
   if (manifest_.kind != "stage")
     return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a stage", options_.package));
   SKIPPY_TRY(const InputRows rows, Input());
-  SKIPPY_TRY(stage_, LoadStage(options_.package, options_.runtime));
+  SKIPPY_TRY(stage_, LoadStage(options_.package, {.runtime = options_.runtime}));
   const runtime::RuntimeInfo& info = stage_.runtime.runtime->info();
   if (info.policy == PayloadPolicy::kOff)
     return Err(ErrorCode::kUnsupported, "this stage's state is not cached: " + info.policy_reason);

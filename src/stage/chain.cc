@@ -35,31 +35,6 @@ Status CheckRow(const Manifest& vocabulary, const std::vector<Manifest>& stages,
 
 }  // namespace
 
-Result<llama::StageRuntime> NewRuntime(const Manifest& manifest, const llama::Model& model,
-                                       const runtime::RuntimeOptions& options) {
-  return llama::MakeStageRuntime(model, options,
-                                 {.inject = manifest.input.node,
-                                  .capture = manifest.output.node,
-                                  .width = manifest.input.width});
-}
-
-Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options) {
-  LoadedStage stage;
-  SKIPPY_TRY(stage.manifest, ReadManifest(folder));
-  if (stage.manifest.kind != "stage")
-    return Err(ErrorCode::kInvalidArgument, fmt::format("'{}' is not a stage", folder));
-  llama::ModelOptions file;
-  file.path = folder + "/" + kSliceName;
-  file.need_tokenizer = false;
-  SKIPPY_TRY(stage.model, llama::Model::Load(file));
-  if (stage.model->content_digest() != stage.manifest.digest)
-    return Err(ErrorCode::kCorruption,
-               fmt::format("'{}' is not the file that its manifest describes: cut the model again",
-                           file.path));
-  SKIPPY_TRY(stage.runtime, NewRuntime(stage.manifest, *stage.model, options));
-  return stage;
-}
-
 Result<std::unique_ptr<Chain>> Chain::Load(const std::string& vocabulary,
                                            std::vector<std::string> stages,
                                            const runtime::RuntimeOptions& options,
@@ -80,7 +55,7 @@ Result<std::unique_ptr<Chain>> Chain::Load(const std::string& vocabulary,
   chain->model_ = words.model;
   SKIPPY_TRY(chain->embedding_, EmbeddingTable::Open(vocabulary));
   for (const auto& [manifest, folder] : found) {
-    SKIPPY_TRY(LoadedStage stage, LoadStage(folder, options));
+    SKIPPY_TRY(LoadedStage stage, LoadStage(folder, {.runtime = options}));
     chain->stages_.push_back(std::move(stage));
   }
   return chain;

@@ -13,25 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "llama/llama_runtime.h"
 #include "runtime/runtime_options.h"
 #include "skippy/result.h"
 #include "skippy/types.h"
 #include "stage/embedding.h"
+#include "stage/load.h"
 #include "stage/manifest.h"
 
 namespace skippy::stage {
-
-// One stage, loaded.
-struct LoadedStage {
-  Manifest manifest;
-  std::unique_ptr<llama::Model> model;
-  llama::StageRuntime runtime;
-};
-// On the model of a stage's file, which must outlive it; as many as are wanted.
-Result<llama::StageRuntime> NewRuntime(const Manifest& manifest, const llama::Model& model,
-                                       const runtime::RuntimeOptions& options);
-Result<LoadedStage> LoadStage(const std::string& folder, const runtime::RuntimeOptions& options);
 
 class Chain {
  public:

@@ -9,21 +9,21 @@
 #include <span>
 #include <string>
 
+#include "pipeline/token_rows.h"
 #include "skippy/result.h"
 #include "skippy/types.h"
 #include "stage/source.h"
 
 namespace skippy::stage {
 
-class EmbeddingTable {
+class EmbeddingTable final : public pipeline::TokenRows {
  public:
   // `folder`: of the vocabulary package.
   static Result<std::unique_ptr<EmbeddingTable>> Open(const std::string& folder);
 
-  std::uint32_t width() const { return width_; }
-  std::uint32_t tokens() const { return static_cast<std::uint32_t>(tensor_->shape[1]); }
-  // out.size() == tokens.size() * width(), token-major.
-  Status Rows(TokenSpan tokens, std::span<float> out) const;
+  std::uint32_t width() const override { return width_; }
+  std::uint32_t tokens() const override { return static_cast<std::uint32_t>(tensor_->shape[1]); }
+  Status Rows(TokenSpan tokens, std::span<float> out) const override;
 
  private:
   EmbeddingTable() = default;

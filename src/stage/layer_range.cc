@@ -64,8 +64,6 @@ std::uint64_t Heaviest(const Weights& bytes) {
 
 }  // namespace
 
-std::string ToString(LayerRange range) { return fmt::format("{}..{}", range.begin, range.end); }
-
 Result<std::vector<LayerRange>> ParseRanges(std::string_view text, std::uint32_t layers) {
   std::vector<LayerRange> ranges;
   while (true) {

@@ -1,28 +1,20 @@
-// Ranges of layers, and where to cut a model into stages.
-//
-// A range is [begin, end) of the whole model's layers, counted from 0; it is written "begin..end".
+// Where to cut a model into stages.
 //
 // Threads: pure functions. Errors: kInvalidArgument, with what was given and what would be right.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "pipeline/layer_range.h"
 #include "skippy/result.h"
 
 namespace skippy::stage {
 
-struct LayerRange {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-  std::uint32_t size() const { return end - begin; }
-  bool operator==(const LayerRange&) const = default;
-};
-
-std::string ToString(LayerRange range);  // "3..4"
+using pipeline::LayerRange;
+using pipeline::ToString;
 
 // "0..10,10..20": in order, each beginning where the one before ended. One range alone may lie
 // anywhere; several need not cover the model. `layers`: how many the model has.

@@ -59,6 +59,7 @@ Manifest FromJson(const Json& json) {
                     .layers = model.at("layers").get<std::uint32_t>(),
                     .embedding = model.at("embedding").get<std::uint32_t>(),
                     .bytes = model.at("bytes").get<std::uint64_t>(),
+                    .parameters = model.at("parameters").get<std::uint64_t>(),
                     .digest = ReadDigest(model.at("blake3"))};
   const Json& file = json.at("file");
   manifest.bytes = file.at("bytes").get<std::uint64_t>();
@@ -73,18 +74,32 @@ Manifest FromJson(const Json& json) {
     throw std::runtime_error("layers is no range of the model's");
   manifest.input = ReadBoundary(json.at("input"));
   manifest.output = ReadBoundary(json.at("output"));
+  manifest.dummies_in_front = json.at("dummies_in_front").get<std::uint32_t>();
   manifest.added = json.at("added").get<std::vector<std::string>>();
   return manifest;
 }
 
 }  // namespace
 
+pipeline::StagePackage PackageOf(const Manifest& manifest) {
+  return {.model = manifest.model.digest,
+          .model_name = manifest.model.name,
+          .architecture = manifest.model.architecture,
+          .model_layers = manifest.model.layers,
+          .layers = manifest.layers,
+          .dummies_in_front = manifest.dummies_in_front};
+}
+
 std::string ToJson(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
   Json json{{"schema", kSchema}, {"version", kManifestVersion}, {"kind", manifest.kind}};
-  json["model"] = {{"name", model.name},           {"architecture", model.architecture},
-                   {"family", model.family},       {"layers", model.layers},
-                   {"embedding", model.embedding}, {"bytes", model.bytes},
+  json["model"] = {{"name", model.name},
+                   {"architecture", model.architecture},
+                   {"family", model.family},
+                   {"layers", model.layers},
+                   {"embedding", model.embedding},
+                   {"bytes", model.bytes},
+                   {"parameters", model.parameters},
                    {"blake3", model.digest.Hex()}};
   if (manifest.kind == "vocabulary") {
     json["embedding_scale"] = manifest.embedding_scale;
@@ -92,6 +107,7 @@ std::string ToJson(const Manifest& manifest) {
     json["layers"] = {manifest.layers.begin, manifest.layers.end};
     json["input"] = BoundaryJson(manifest.input, "embeddings");
     json["output"] = BoundaryJson(manifest.output, "logits");
+    json["dummies_in_front"] = manifest.dummies_in_front;
     json["added"] = manifest.added;
   }
   json["file"] = {

@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/stage_link.h"
 #include "skippy/digest.h"
 #include "skippy/result.h"
 #include "stage/slice_plan.h"
 
 namespace skippy::stage {
 
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kSliceName = "model.gguf";
 
@@ -25,9 +26,10 @@ struct ModelRecord {
   std::string architecture;
   std::string family;
   std::uint32_t layers = 0;
-  std::uint32_t embedding = 0;  // width of an embedding row
-  std::uint64_t bytes = 0;
-  Digest digest;  // BLAKE3 of all its files
+  std::uint32_t embedding = 0;   // width of an embedding row
+  std::uint64_t bytes = 0;       // of its files
+  std::uint64_t parameters = 0;  // numbers in its tensors
+  Digest digest;                 // BLAKE3 of all its files
   bool operator==(const ModelRecord&) const = default;
 };
 
@@ -37,7 +39,8 @@ struct Manifest {
   LayerRange layers;  // stages
   Boundary input;
   Boundary output;
-  double embedding_scale = 1;  // vocabularies: on a row before it enters the first stage
+  double embedding_scale = 1;          // vocabularies: on a row before it enters the first stage
+  std::uint32_t dummies_in_front = 0;  // layers of the file before the first of the model's
   std::vector<std::string> added;
   std::uint64_t bytes = 0;
   Digest digest;  // BLAKE3 of the file
@@ -45,6 +48,9 @@ struct Manifest {
   bool last() const { return layers.end == model.layers; }
   bool operator==(const Manifest&) const = default;
 };
+
+// What a stage says of itself to its coordinator. REQUIRES: kind is "stage"
+pipeline::StagePackage PackageOf(const Manifest& manifest);
 
 std::string ToJson(const Manifest& manifest);
 Result<Manifest> ParseManifest(const std::string& json, const std::string& where);

@@ -16,10 +16,12 @@ Manifest Stage() {
                     .layers = 61,
                     .embedding = 7168,
                     .bytes = 407'000'000'000,
+                    .parameters = 671'026'419'200,
                     .digest = Blake3({})};
   manifest.layers = {3, 4};
   manifest.input = {.node = "l_out-0", .width = 7168};
   manifest.output = {.node = "l_out-1", .width = 7168};
+  manifest.dummies_in_front = 1;
   manifest.added = {"layer 0 is a dummy"};
   manifest.bytes = 1234;
   manifest.digest = Blake3(std::as_bytes(std::span("x", 1)));
@@ -61,7 +63,7 @@ TEST(Manifest, TellsWhatIsWrong) {
   };
   says("{", "", "");
   says("skippy-stage", "other", "no manifest");
-  says("\"version\": 1", "\"version\": 2", "cut the model again");
+  says("\"version\": 2", "\"version\": 1", "cut the model again");
   says("\"width\"", "\"wide\"", "width");
   says("\"width\": 7168", "\"width\": \"many\"", "number");
   says("\"kind\": \"stage\"", "\"kind\": \"leg\"", "kind");
@@ -70,6 +72,17 @@ TEST(Manifest, TellsWhatIsWrong) {
   const auto missing = ReadManifest("/nowhere/at/all");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+}
+
+TEST(Manifest, TellsTheCoordinatorOfThePackage) {
+  const Manifest stage = Stage();
+  const pipeline::StagePackage package = PackageOf(stage);
+  EXPECT_EQ(package.model, stage.model.digest);
+  EXPECT_EQ(package.model_name, "model.gguf");
+  EXPECT_EQ(package.architecture, "deepseek2");
+  EXPECT_EQ(package.model_layers, 61U);
+  EXPECT_EQ(package.layers, (LayerRange{3, 4}));
+  EXPECT_EQ(package.dummies_in_front, 1U);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ using families::Windowless;
 constexpr std::string_view kLayerPrefix = "blk.";
 constexpr std::string_view kTokens = "token_embd.weight";
 constexpr std::string_view kHead = "output.weight";
+constexpr std::uint32_t kEndlessWindow = 1U << 30U;  // longer than any context
 
 std::optional<double> Scalar(const Source& source, std::string_view key) {
   const families::ModelFacts& facts = source.facts();
@@ -78,10 +79,9 @@ class Planner {
   void AddZeros(std::string name, int type, std::vector<std::int64_t> shape) {
     plan_.tensors.push_back({std::move(name), nullptr, type, std::move(shape)});
   }
-  std::uint32_t FrontDummies() const {
-    std::uint32_t count = 0;
+  void CountFrontDummies() {
+    std::uint32_t& count = plan_.dummies_in_front;
     while (count < plan_.order.size() && plan_.order[count].dummy) ++count;
-    return count;
   }
 
   const Source& source_;
@@ -201,9 +201,8 @@ Status Planner::WindowKeys() {
     plan_.dropped.insert({pattern, window});
     plan_.added.push_back("no layer has a window: its keys are dropped");
   } else {
-    const auto context = Scalar(source_, "context_length");
     plan_.set[pattern] = std::vector<bool>(plan_.order.size(), true);
-    plan_.set[window] = static_cast<std::uint32_t>(context.value_or(0));
+    plan_.set[window] = kEndlessWindow;
     plan_.added.push_back("no layer has a window: all are given one as long as the context");
   }
   return {};
@@ -229,7 +228,7 @@ Status Planner::Keys() {
 }
 
 void Planner::Boundaries() {
-  const std::uint32_t front = FrontDummies();
+  const std::uint32_t front = plan_.dummies_in_front;
   plan_.input.width = embedding_;
   if (front > 0) {
     plan_.input.node = fmt::format("{}-{}", recipe_.capture, front - 1);
@@ -307,6 +306,7 @@ Result<SlicePlan> Planner::Plan(LayerRange range) {
   embedding_ = static_cast<std::uint32_t>(*embedding);
   plan_.last = range.end == whole_;
   SKIPPY_RETURN_IF_ERROR(Order());
+  CountFrontDummies();
   SKIPPY_RETURN_IF_ERROR(Keys());
   Boundaries();
   SKIPPY_RETURN_IF_ERROR(LayerTensors());
@@ -322,6 +322,16 @@ Result<std::uint32_t> LayersOf(const Source& source) {
   if (!blocks || *blocks < 1 || drafts < 0 || drafts >= *blocks)
     return Err(ErrorCode::kInvalidArgument, "the model does not say how many layers it has");
   return static_cast<std::uint32_t>(*blocks - drafts);
+}
+
+std::uint64_t ParametersOf(const Source& source) {
+  std::uint64_t count = 0;
+  for (const auto& [name, tensor] : source.tensors()) {
+    std::uint64_t numbers = 1;
+    for (const std::int64_t length : tensor.shape) numbers *= static_cast<std::uint64_t>(length);
+    count += numbers;
+  }
+  return count;
 }
 
 Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families::Family& family) {

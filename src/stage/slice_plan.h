@@ -50,6 +50,7 @@ struct SlicePlan {
   LayerRange layers;
   bool last = false;
   std::vector<StageLayer> order;
+  std::uint32_t dummies_in_front = 0;  // of `order`
   Boundary input;
   Boundary output;
   std::vector<std::string> added;  // what is not the whole model's, in words
@@ -62,6 +63,8 @@ struct SlicePlan {
 
 // Layers that can be cut: without draft heads (multi-token prediction), which stages do not carry.
 Result<std::uint32_t> LayersOf(const Source& source);
+// Numbers in all tensors of its files.
+std::uint64_t ParametersOf(const Source& source);
 // Layers that a stage may begin with, ascending; 0 is one.
 Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families::Family& family);
 // Bytes of each layer, and of the head; for CutInto and CutBelow.

@@ -84,6 +84,7 @@ Status Splitter::DescribeModel(const std::string& path) {
   if (embedding != source_.facts().numbers.end())
     model_.embedding = static_cast<std::uint32_t>(embedding->second.values.front());
   model_.bytes = source_.bytes();
+  model_.parameters = ParametersOf(source_);
   SKIPPY_TRY(model_.digest, llama::DigestFiles(source_.files()));
   return {};
 }
@@ -150,6 +151,7 @@ Result<Package> Splitter::Stage(const std::string& out, const SlicePlan& plan) {
   manifest.layers = plan.layers;
   manifest.input = plan.input;
   manifest.output = plan.output;
+  manifest.dummies_in_front = plan.dummies_in_front;
   manifest.added = plan.added;
   return Write(out + "/stage-" + ToString(plan.layers), plan, std::move(manifest));
 }

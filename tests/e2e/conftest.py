@@ -42,6 +42,12 @@ class Pool:
         self._own.append(self._start(model, **flags))
         return self._own[-1]
 
+    def adopt(self, process):
+        """A process that a test started in another way: killed at the end if still there, its log shown on failure."""
+        self._own.append(process)
+        self.used.append(process)
+        return process
+
     def _start(self, model, **flags):
         path = getattr(model, "path", model)
         self._started += 1

@@ -17,15 +17,17 @@ ALLOWED = {
     "cache": {"skippy", "base"},
     "families": {"skippy", "base"},
     "runtime": {"skippy", "base"},
+    "pipeline": {"skippy", "base", "runtime"},
+    "rpc": {"skippy", "base", "runtime", "pipeline"},
     "engine": {"skippy", "base", "runtime"},
     "llama": {"skippy", "base", "runtime", "families"},
     "fixtures": {"skippy", "base"},
     "bench": {"skippy", "base", "runtime", "engine"},
     "certify": {"skippy", "base", "runtime", "engine"},
-    "stage": {"skippy", "base", "runtime", "families", "llama"},
+    "stage": {"skippy", "base", "runtime", "families", "llama", "pipeline"},
     "api": {"skippy", "base", "runtime", "engine", "llama"},
     "cli": {"skippy", "base", "runtime", "engine", "llama", "families", "api", "fixtures", "certify", "bench",
-            "stage"},
+            "stage", "pipeline", "rpc"},
 }
 # Foreign headers that only some folders may see.
 FENCED = [
@@ -35,6 +37,7 @@ FENCED = [
     (re.compile(r"^(httplib|cpp-httplib)"), {"api", "cli"}, "the HTTP library"),
     (re.compile(r"^(muParser|toml\+\+)"), {"families"}, "the libraries behind family files"),
     (re.compile(r"^nlohmann/"), {"bench", "certify", "stage"}, "the JSON library"),
+    (re.compile(r"^(grpc|grpcpp|google/protobuf)/|\.pb\.h$"), {"rpc"}, "gRPC and protobuf"),
     (re.compile(r"^CLI/"), {"cli", "fixtures"}, "the command line library"),
 ]
 # The public cache headers must not see a runtime; these parts of skippy/ are for the engine's side only.
@@ -108,7 +111,7 @@ def main():
                     continue
                 count += 1
                 problems += check_file(args.root, path)
-                if args.compiler and path.endswith(".h") and folder_of(path) in ("skippy", "base", "cache", "families", "runtime", "engine", "certify", "stage"):
+                if args.compiler and path.endswith(".h") and folder_of(path) in ("skippy", "base", "cache", "families", "runtime", "engine", "certify", "stage", "pipeline"):
                     problems += check_alone(args.root, path, args.compiler)
     print("\n".join(problems) if problems else f"{count} files, all within their layers")
     return 1 if problems or count == 0 else 0

@@ -1,20 +1,24 @@
 // Models cut into stages, on llama.cpp: the stages one behind the other give the whole model's
 // bits.
 #include <gtest/gtest.h>
+#include <llama.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "families/identify.h"
 #include "fixtures/fixtures.h"
 #include "llama/model_facts.h"
+#include "llama/text_tokens.h"
 #include "model/harness.h"
 #include "stage/certify_stage.h"
 #include "stage/chain.h"
+#include "stage/load.h"
 #include "stage/self_check.h"
 #include "stage/split.h"
 
@@ -87,6 +91,128 @@ TEST_P(CutFixture, StagesGiveTheBitsOfTheWholeOrTheReasonWhyNot) {
     }
     SCOPED_TRACE(std::to_string(stages) + " stages");
     MustEqual(options.model, options);
+  }
+}
+
+// What a stage exports, layer by layer, under the whole model's numbers; dummies left out.
+class LayerState {
+ public:
+  // Exports the lane's rows [0, end) and its snapshot.
+  void Add(const LoadedStage& stage, SeqId lane, Pos end) {
+    runtime::Runtime& runtime = *stage.runtime.runtime;
+    const MemoryShape& shape = runtime.info().shape;
+    ASSERT_EQ(runtime.WindowHeldFrom(lane), 0U);
+    for (const auto& [component, bytes] : {std::pair{Component::kKv, shape.kv_row_bytes},
+                                           std::pair{Component::kWindow, shape.window_row_bytes},
+                                           std::pair{Component::kSnapshot, shape.snapshot_bytes}}) {
+      const bool snapshot = component == Component::kSnapshot;
+      const std::uint64_t rows = snapshot ? 1 : end;
+      std::vector<std::byte> block(bytes * rows);
+      if (bytes > 0) {
+        const Status exported = snapshot ? runtime.ExportSnapshot(lane, block)
+                                         : runtime.ExportRows(lane, component, {0, end}, block);
+        ASSERT_TRUE(exported) << exported.error().message;
+      }
+      std::uint64_t at = 0;
+      for (const runtime::StatePart& part : stage.runtime.stage->Parts(component)) {
+        ASSERT_LE(at + part.bytes * rows, block.size());
+        AddPart(stage.manifest, component, part, std::span(block).subspan(at, part.bytes * rows));
+        at += part.bytes * rows;
+      }
+      EXPECT_EQ(at, block.size()) << "the parts are not all that is exported";
+    }
+  }
+
+  std::map<std::uint32_t, std::vector<std::byte>> layers;
+  std::uint64_t row_bytes = 0;  // of all layers
+  std::uint64_t snapshot_bytes = 0;
+
+ private:
+  void AddPart(const Manifest& manifest, Component component, const runtime::StatePart& part,
+               ByteSpan bytes) {
+    const std::uint32_t front = manifest.dummies_in_front;
+    if (part.layer < front || part.layer - front >= manifest.layers.size()) return;
+    (component == Component::kSnapshot ? snapshot_bytes : row_bytes) += part.bytes;
+    std::vector<std::byte>& layer = layers[manifest.layers.begin + part.layer - front];
+    layer.insert(layer.end(), bytes.begin(), bytes.end());
+  }
+};
+
+// Cuts the model, sends tokens through the stages in chunks and then one by one.
+LayerState StateOfStages(const SplitOptions& options, const runtime::RuntimeOptions& settings) {
+  constexpr SeqId kLane{1};
+  LayerState state;
+  const auto packages = Split(options, {});
+  EXPECT_TRUE(packages) << packages.error().message;
+  if (!packages) return state;
+  const auto embedding = EmbeddingTable::Open(packages->front().folder);
+  EXPECT_TRUE(embedding) << embedding.error().message;
+  if (!embedding) return state;
+  std::vector<LoadedStage> stages;
+  for (std::size_t i = 1; i < packages->size(); ++i) {
+    auto stage = LoadStage((*packages)[i].folder, {.runtime = settings});
+    EXPECT_TRUE(stage) << stage.error().message;
+    if (!stage) return state;
+    EXPECT_NE(stage->runtime.runtime->info().policy, PayloadPolicy::kOff)
+        << stage->runtime.runtime->info().policy_reason;
+    stages.push_back(std::move(*stage));
+  }
+  Pos end = 0;
+  for (const Pos count : {16U, 5U, 1U, 1U}) {
+    std::vector<Token> tokens(count);
+    for (Pos i = 0; i < count; ++i) tokens[i] = static_cast<Token>(((end + i) * 37 + 11) % 200);
+    std::vector<float> rows(std::size_t{count} * (*embedding)->width());
+    EXPECT_TRUE((*embedding)->Rows(tokens, rows));
+    for (const LoadedStage& stage : stages) {
+      const runtime::RowsItem item{kLane, end, rows, false};
+      const Status decoded = stage.runtime.stage->DecodeRows({&item, 1});
+      EXPECT_TRUE(decoded) << decoded.error().message;
+      const std::span<const float> left = stage.runtime.stage->OutputRows(0);
+      rows.assign(left.begin(), left.end());
+    }
+    end += count;
+  }
+  for (const LoadedStage& stage : stages) state.Add(stage, kLane, end);
+  return state;
+}
+
+TEST_P(CutFixture, EveryByteOfAStagesStateBelongsToALayerWhereverTheModelIsCut) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = FixturePath(GetParam());
+  const auto source = Source::Open(options.model);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto match = families::Identify(*families::EmbeddedFamilies(), (*source)->facts());
+  ASSERT_NE(match.family, nullptr);
+  if (!match.family->stages.refused.empty()) return;
+  const auto begins = BeginsOf(**source, *match.family);
+  ASSERT_TRUE(begins) << begins.error().message;
+  const auto whole_model = model_test::LoadModel(options.model);
+  ASSERT_NE(whole_model, nullptr);
+  for (const bool flash_attention : {true, false}) {
+    SCOPED_TRACE(flash_attention ? "flash attention" : "values transposed");
+    const runtime::RuntimeOptions settings{
+        .context = 256, .lanes = 2, .chunk = 16, .threads = 1, .flash_attention = flash_attention};
+    const auto whole = llama::MakeRuntime(*whole_model, settings);
+    ASSERT_TRUE(whole) << whole.error().message;
+    const MemoryShape& shape = (*whole)->info().shape;
+    const auto cut = [&](std::size_t stages) {
+      options.stages = static_cast<std::uint32_t>(stages);
+      options.out = folder.path() + "/" + std::to_string(stages);
+      return StateOfStages(options, settings);
+    };
+    const LayerState fine = cut(begins->size());
+    // A layer without a window in a stage of such layers may count as one with a window.
+    EXPECT_EQ(fine.row_bytes, shape.kv_row_bytes + shape.window_row_bytes);
+    EXPECT_EQ(fine.snapshot_bytes, shape.snapshot_bytes);
+    const LayerState coarse = cut(std::min<std::size_t>(2, begins->size()));
+    EXPECT_EQ(coarse.row_bytes, fine.row_bytes);
+    EXPECT_EQ(coarse.snapshot_bytes, fine.snapshot_bytes);
+    ASSERT_EQ(coarse.layers.size(), fine.layers.size());
+    for (const auto& [layer, bytes] : fine.layers) {
+      ASSERT_TRUE(coarse.layers.contains(layer)) << layer;
+      EXPECT_EQ(coarse.layers.at(layer), bytes) << "layer " << layer;
+    }
   }
 }
 
@@ -192,16 +318,55 @@ TEST(Split, ASpoiledPackageIsNotLoaded) {
   options.out = folder.path();
   ASSERT_TRUE(Split(options, {}));
   const std::string stage = folder.path() + "/stage-1..2";
-  const auto loads = LoadStage(stage, {.context = 256, .threads = 1});
+  const auto loads = LoadStage(stage, {.runtime = {.context = 256, .threads = 1}});
   ASSERT_TRUE(loads) << loads.error().message;
   {
     std::fstream file(stage + "/model.gguf", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-64, std::ios::end);
     file.put('x');
   }
-  const auto refused = LoadStage(stage, {.context = 256, .threads = 1});
+  const auto refused = LoadStage(stage, {.runtime = {.context = 256, .threads = 1}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kCorruption);
+}
+
+TEST(Split, TheVocabularyAloneSpeaksLikeTheModel) {
+  const Folder folder;
+  SplitOptions options;
+  options.model = model_test::ModelPath("gemma-3-270m-q4_k_m.gguf");
+  options.layers = "0..6,6..18";
+  options.out = folder.path();
+  const auto packages = Split(options, {});
+  ASSERT_TRUE(packages) << packages.error().message;
+  const std::string folder_name = packages->front().folder;
+  for (const std::string& path : {folder.path(), folder_name, folder_name + "/model.gguf"})
+    EXPECT_EQ(FindVocabulary(path).value_or("none"), folder_name) << path;
+  for (const std::string& path : {(*packages)[1].folder, options.model, std::string("/nowhere")})
+    EXPECT_EQ(FindVocabulary(path).error().code, ErrorCode::kNotFound) << path;
+  const auto whole = model_test::LoadModel(options.model);
+  ASSERT_NE(whole, nullptr);
+  const auto loaded = LoadVocabulary(folder_name);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const llama::Model& alone = *loaded->model;
+  EXPECT_TRUE(alone.vocabulary_only());
+  EXPECT_EQ(alone.architecture(), whole->architecture());
+  EXPECT_EQ(alone.tokenizer_digest(), whole->tokenizer_digest());
+  EXPECT_EQ(llama_model_n_ctx_train(alone.raw()), llama_model_n_ctx_train(whole->raw()));
+  EXPECT_EQ(llama_model_n_embd(alone.raw()), llama_model_n_embd(whole->raw()));
+  EXPECT_EQ(loaded->manifest.model.parameters, llama_model_n_params(whole->raw()));
+  EXPECT_EQ(llama::VocabularySize(alone), llama::VocabularySize(*whole));
+  const std::string text = "The sun rises in the east; 42 <end_of_turn>";
+  EXPECT_EQ(*llama::TokensOfText(alone, text), *llama::TokensOfText(*whole, text));
+
+  const auto runtime = llama::MakeRuntime(alone, {.context = 256});
+  ASSERT_FALSE(runtime);
+  EXPECT_NE(runtime.error().message.find("name its stages"), std::string::npos);
+  llama::ModelOptions adapted;
+  adapted.path = folder_name + "/model.gguf";
+  adapted.vocabulary_only = true;
+  adapted.adapters = {{"adapter.gguf", 1.0F}};
+  EXPECT_EQ(llama::Model::Load(adapted).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(LoadVocabulary((*packages)[1].folder).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST(Chain, PackagesThatDoNotFitAreTold) {

@@ -145,7 +145,7 @@ void Simulation::Say(const Conversation& conversation, bool may_leave) {
   generate.sink = call;
   const auto id = engine_.Submit(std::move(generate));
   if (!id) {
-    const bool expected = id.error().code == ErrorCode::kUnavailable ||
+    const bool expected = id.error().code == ErrorCode::kResourceExhausted ||
                           (id.error().code == ErrorCode::kInvalidArgument &&
                            request.prompt.size() > world_.fake.context);
     if (!expected) Fail("refused: " + id.error().message);

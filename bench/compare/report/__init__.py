@@ -3,7 +3,7 @@
 A table is (title, head, rows, notes): strings, a list of strings, a list of lists of strings, a list of strings.
 `table(run)` of every subject makes the table of one stored run; a table without rows is left out.
 """
-from report import cost, parity, prefix, speed, token_rows, tokens, use_cases
+from report import cost, parity, prefix, speed, stages, token_rows, tokens, use_cases
 from report.headline import headline
 from report.markdown import markdown_of
 from report.provenance import provenance
@@ -13,7 +13,7 @@ from report.verdicts import NEAR_TIE, missed, row_verdict, verdicts
 __all__ = ["NEAR_TIE", "as_markdown", "as_terminal", "headline", "missed", "provenance", "row_verdict", "tables",
            "verdicts"]
 
-TABLES = (tokens.table, token_rows.table, use_cases.table, speed.table, cost.table, parity.table, prefix.table)
+TABLES = (tokens.table, token_rows.table, use_cases.table, speed.table, cost.table, parity.table, prefix.table, stages.table)
 
 
 def tables(results):

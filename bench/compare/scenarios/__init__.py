@@ -12,8 +12,9 @@ NAMES = (
     "parity",
     "prefix_reuse",
     "use_cases",
+    "stages",
 )
-GROUPS = ("tokens", "speed", "cost", "parity", "prefix", "use")
+GROUPS = ("tokens", "speed", "cost", "parity", "prefix", "use", "stages")
 
 
 def load(name):

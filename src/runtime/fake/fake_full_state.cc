@@ -15,8 +15,8 @@ std::size_t SizeAt(const MemoryShape& shape, Pos end) {
 }  // namespace
 
 Result<std::vector<std::byte>> FakeRuntime::ExportFullState(SeqId lane) {
-  if (lane.value >= lanes_.size()) return Err(ErrorCode::kInvalidArgument, "no such lane");
-  const LaneState& state = lanes_[lane.value];
+  if (lane.value >= lanes_.lanes()) return Err(ErrorCode::kInvalidArgument, "no such lane");
+  const LaneState& state = lanes_.state(lane, 0);
   const MemoryShape& shape = info_.shape;
   const Pos end = state.end();
   if (end == 0) return Err(ErrorCode::kInvalidArgument, "the lane is empty");
@@ -36,8 +36,8 @@ Result<std::vector<std::byte>> FakeRuntime::ExportFullState(SeqId lane) {
 }
 
 Status FakeRuntime::ImportFullState(SeqId lane, ByteSpan state) {
-  if (lane.value >= lanes_.size()) return Err(ErrorCode::kInvalidArgument, "no such lane");
-  LaneState& target = lanes_[lane.value];
+  if (lane.value >= lanes_.lanes()) return Err(ErrorCode::kInvalidArgument, "no such lane");
+  LaneState& target = lanes_.state(lane, 0);
   if (target.end() != 0) return Err(ErrorCode::kInvalidArgument, "import into a full lane");
   const MemoryShape& shape = info_.shape;
   Pos end = 0;

@@ -1,7 +1,6 @@
-#include "stage/wire.h"
+#include "pipeline/wire.h"
 
 #include <fmt/format.h>
-#include <ggml.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +8,9 @@
 #include <cstring>
 #include <numeric>
 
-namespace skippy::stage {
+#include "pipeline/half.h"
+
+namespace skippy::pipeline {
 namespace {
 
 constexpr std::size_t kOutlierBytes = kOutliers * (sizeof(std::uint32_t) + sizeof(float));
@@ -64,6 +65,22 @@ Status DecodeRow(const std::byte* in, std::span<float> row) {
   return {};
 }
 
+void EncodeEach(std::span<const float> rows, std::uint16_t (*encode)(float), std::byte* out) {
+  for (const float value : rows) {
+    const std::uint16_t bits = encode(value);
+    std::memcpy(out, &bits, sizeof bits);
+    out += sizeof bits;
+  }
+}
+
+void DecodeEach(ByteSpan bytes, float (*decode)(std::uint16_t), std::span<float> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
+    out[i] = decode(bits);
+  }
+}
+
 }  // namespace
 
 std::string_view WireName(WireFormat format) {
@@ -98,21 +115,19 @@ Result<std::vector<std::byte>> Encode(WireFormat format, std::span<const float> 
   if (width == 0 || rows.size() % width != 0 || (format == WireFormat::kInt8 && width < kOutliers))
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("{} values are no {} rows of {}", rows.size(), WireName(format), width));
+  if (rows.empty()) return std::vector<std::byte>{};
   const std::size_t count = rows.size() / width;
   std::vector<std::byte> bytes(count * WireBytes(format, width));
-  const auto values = static_cast<std::int64_t>(rows.size());
   switch (format) {
     case WireFormat::kF32: std::memcpy(bytes.data(), rows.data(), rows.size_bytes()); break;
-    case WireFormat::kBf16:
-      ggml_fp32_to_bf16_row(rows.data(), reinterpret_cast<ggml_bf16_t*>(bytes.data()), values);
-      break;
+    case WireFormat::kBf16: EncodeEach(rows, &ToBfloat, bytes.data()); break;
     case WireFormat::kF16:
       for (const float value : rows)
         if (!(std::abs(value) <= kLargestF16))
           return Err(ErrorCode::kUnsupported,
                      fmt::format("f16 cannot carry {}: its largest number is {}; use bf16", value,
                                  kLargestF16));
-      ggml_fp32_to_fp16_row(rows.data(), reinterpret_cast<ggml_fp16_t*>(bytes.data()), values);
+      EncodeEach(rows, &ToHalf, bytes.data());
       break;
     case WireFormat::kInt8:
       for (std::size_t i = 0; i < count; ++i)
@@ -128,19 +143,13 @@ Result<std::vector<float>> Decode(WireFormat format, ByteSpan bytes, std::uint32
       (format == WireFormat::kInt8 && width < kOutliers))
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("{} bytes are no {} rows of {}", bytes.size(), WireName(format), width));
+  if (bytes.empty()) return std::vector<float>{};
   const std::size_t count = bytes.size() / row;
   std::vector<float> rows(count * width);
-  const auto values = static_cast<std::int64_t>(rows.size());
   switch (format) {
     case WireFormat::kF32: std::memcpy(rows.data(), bytes.data(), bytes.size()); break;
-    case WireFormat::kBf16:
-      ggml_bf16_to_fp32_row(reinterpret_cast<const ggml_bf16_t*>(bytes.data()), rows.data(),
-                            values);
-      break;
-    case WireFormat::kF16:
-      ggml_fp16_to_fp32_row(reinterpret_cast<const ggml_fp16_t*>(bytes.data()), rows.data(),
-                            values);
-      break;
+    case WireFormat::kBf16: DecodeEach(bytes, &FromBfloat, rows); break;
+    case WireFormat::kF16: DecodeEach(bytes, &FromHalf, rows); break;
     case WireFormat::kInt8:
       for (std::size_t i = 0; i < count; ++i)
         SKIPPY_RETURN_IF_ERROR(
@@ -150,4 +159,4 @@ Result<std::vector<float>> Decode(WireFormat format, ByteSpan bytes, std::uint32
   return rows;
 }
 
-}  // namespace skippy::stage
+}  // namespace skippy::pipeline

@@ -1,13 +1,12 @@
-#include "stage/wire.h"
+#include "pipeline/wire.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <random>
 
-#include "stage/stage_inputs.h"
-
-namespace skippy::stage {
+namespace skippy::pipeline {
 namespace {
 
 constexpr std::uint32_t kWidth = 48;
@@ -25,12 +24,15 @@ std::vector<float> There(WireFormat format, std::span<const float> rows) {
 
 // Rows as models have them: most values about 1, a few thousands in the same places.
 std::vector<float> Rows() {
-  InputRows rows = SyntheticRows(kWidth, 20, 3);
-  for (std::size_t i = 0; i < rows.rows.size(); i += kWidth) {
-    rows.rows[i + 5] *= 3000;
-    rows.rows[i + 17] *= -900;
+  std::vector<float> rows(std::size_t{20} * kWidth);
+  std::mt19937 random(3);
+  std::normal_distribution<float> values;
+  for (float& value : rows) value = values(random);
+  for (std::size_t i = 0; i < rows.size(); i += kWidth) {
+    rows[i + 5] *= 3000;
+    rows[i + 17] *= -900;
   }
-  return rows.rows;
+  return rows;
 }
 
 double Nmse(std::span<const float> exact, std::span<const float> other) {
@@ -105,4 +107,4 @@ TEST(Wire, RefusesSizesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace skippy::stage
+}  // namespace skippy::pipeline

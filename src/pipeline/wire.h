@@ -22,7 +22,7 @@
 #include "skippy/result.h"
 #include "skippy/types.h"
 
-namespace skippy::stage {
+namespace skippy::pipeline {
 
 enum class WireFormat : std::uint8_t { kF32, kBf16, kF16, kInt8 };
 inline constexpr std::uint32_t kOutliers = 8;
@@ -37,4 +37,4 @@ Result<std::vector<std::byte>> Encode(WireFormat format, std::span<const float> 
                                       std::uint32_t width);
 Result<std::vector<float>> Decode(WireFormat format, ByteSpan bytes, std::uint32_t width);
 
-}  // namespace skippy::stage
+}  // namespace skippy::pipeline
