@@ -139,6 +139,8 @@ struct Setting {
   std::vector<std::string> says = {};
 };
 
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
 using Info = runtime::RuntimeInfo;
 
 std::vector<Setting> Settings() {

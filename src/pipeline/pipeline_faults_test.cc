@@ -222,6 +222,8 @@ struct FaultCase {
   std::uint64_t activation_bytes = 0;
 };
 
+void PrintTo(const FaultCase& one, std::ostream* out) { *out << one.name; }
+
 class PipelineFaults : public testing::TestWithParam<FaultCase> {
  protected:
   Pipeline::Setup Stages() const {

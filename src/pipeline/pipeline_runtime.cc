@@ -154,8 +154,10 @@ Status PipelineRuntime::Settle(Lane& lane, std::size_t index) {
     return {};
   }
   share.place.reset();
+  const bool away = !place && (place.error().code == ErrorCode::kUnavailable ||
+                               place.error().code == ErrorCode::kCancelled);
   const auto distrust = [&](const PieceKey& piece) {
-    if (stages_[index]->Has(piece.component)) distrusted_.insert(piece);
+    if (!away && stages_[index]->Has(piece.component)) distrusted_.insert(piece);
   };
   for (const PieceSlice& slice : lane.restored.kv) distrust(slice.piece);
   for (const PieceSlice& slice : lane.restored.window) distrust(slice.piece);

@@ -239,7 +239,7 @@ def test_a_stage_is_killed_and_comes_back(pool, deploy, which):
     deployment = deploy(model)
     client = connect(deployment)
     prompts = Prompts(client, "killed")
-    known, long = prompts("known", 100), prompts("long", 900)
+    known, long = prompts("known", 100), prompts("long", 450)
     address = deployment.stages[which].address
 
     def check_broken(broken):
@@ -270,6 +270,7 @@ def test_a_stage_is_killed_and_comes_back(pool, deploy, which):
     check_back(0)
     check_broken(break_during(client, long, 40, generating, lambda: deployment.kill(which)))
     check_back(0)
+    oracle.check(client.completion(long, 40), long, 40)
 
 
 def test_a_stage_that_lost_its_state_computes_it_again_alone(pool, deploy):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ struct NamedModel {
   std::string name;
   std::vector<ShapeKind> layers;
 };
+
+inline void PrintTo(const NamedModel& model, std::ostream* out) { *out << model.name; }
 
 inline std::vector<NamedModel> FakeModels() {
   std::vector<NamedModel> models;
