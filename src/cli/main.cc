@@ -25,6 +25,7 @@ constexpr const char* kUsage =
     "  stage split     cut a model into packages of layers, for several machines\n"
     "  stage serve     serve such a package to the model's coordinator, `serve --stages`\n"
     "  stage certify   evidence that a stage's kept state gives what computing gives\n"
+    "  stage wires     how much each wire between stages moves the logits\n"
     "  fixtures        write small random-weight models of many families, for tests\n"
     "  version         versions of this program and of the llama.cpp in it\n"
     "\n"

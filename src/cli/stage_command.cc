@@ -13,16 +13,19 @@ int StageCommand(std::vector<std::string> arguments) {
   if (what == "split") return StageSplit(std::move(arguments));
   if (what == "serve") return StageServe(std::move(arguments));
   if (what == "certify") return StageCertify(std::move(arguments));
+  if (what == "wires") return StageWires(std::move(arguments));
   const bool help = what == "--help" || what == "-h";
   std::fprintf(
       help ? stdout : stderr,
       "Usage: skippy stage split --model M.gguf --out DIR "
       "(--layers A..B,B..C | --auto N | --max-bytes BYTES) [FLAGS]\n"
       "       skippy stage serve --package DIR/stage-A..B [FLAGS]\n"
-      "       skippy stage certify --package DIR/stage-A..B [FLAGS]\n\n"
+      "       skippy stage certify --package DIR/stage-A..B [FLAGS]\n"
+      "       skippy stage wires --packages DIR [FLAGS]\n\n"
       "  split    cuts a model into packages of layers, without loading it\n"
       "  serve    serves layers to the coordinator of the model, `skippy serve --stages`\n"
-      "  certify  evidence that what a stage's cache brings back is what it would compute\n");
+      "  certify  evidence that what a stage's cache brings back is what it would compute\n"
+      "  wires    how much each wire between stages (--stage-wire) moves the model's logits\n");
   return help ? 0 : 2;
 }
 

@@ -10,5 +10,6 @@ namespace skippy::cli {
 int StageSplit(std::vector<std::string> arguments);
 int StageServe(std::vector<std::string> arguments);
 int StageCertify(std::vector<std::string> arguments);
+int StageWires(std::vector<std::string> arguments);
 
 }  // namespace skippy::cli

@@ -396,6 +396,23 @@ struct Pipeline {
   std::optional<Error> error;  // no runtime
 };
 
+inline constexpr std::uint64_t kActivations = std::uint64_t{1} << 20;  // bytes; enough for a test
+
+inline Pipeline::Setup ThreeStages(std::vector<ShapeKind> model, std::uint64_t activation_bytes) {
+  Pipeline::Setup setup;
+  const auto layers = static_cast<std::uint32_t>(model.size());
+  setup.options.model = std::move(model);
+  setup.cut = {{0, 1}, {1, 3}, {3, layers}};
+  setup.pipeline.activation_bytes = activation_bytes;
+  return setup;
+}
+
+inline std::vector<Token> Join(TokenSpan a, TokenSpan b) {
+  std::vector<Token> text(a.begin(), a.end());
+  text.insert(text.end(), b.begin(), b.end());
+  return text;
+}
+
 // The logits after a text, from one stage of all layers. Answers are remembered.
 class WholeModel {
  public:

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -65,7 +66,7 @@ class StageHost {
   // pressure a text loses its end, not what it begins with.
   struct LanePieces {
     std::set<PieceKey> pieces;
-    std::uint64_t moment = 0;  // of the store, when they were used
+    std::optional<std::uint64_t> moment;  // of the store, when they were used
   };
   static ComponentLayout LayoutOf(const StagePackage& package,
                                   const std::vector<runtime::StatePart>& parts);

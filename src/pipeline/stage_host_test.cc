@@ -458,6 +458,31 @@ TEST(StageHostKeep, UnderPressureAPrefixOutlivesItsEnd) {
   EXPECT_EQ(*session.link.Held(pieces), (std::vector<bool>{true, true, false, false}));
 }
 
+TEST(StageHostKeep, WhatALaneGoesOnFromIsUsedWithWhatIsKeptNext) {
+  StageProcess process(Options({kAttention}), 5 * 8 * 28);
+  Session session(process.host());
+  const std::vector<Token> tokens = SomeTokens(32);
+  const std::vector<float> rows = RowsOf(process.options(), tokens);
+  const std::size_t half = rows.size() / 2;
+  const auto other = [&](std::uint64_t seed) {
+    const std::vector<Token> text = SomeTokens(8, seed);
+    ASSERT_TRUE(session.link.Clear(kLaneB));
+    session.Evaluate(kLaneB, 0, RowsOf(process.options(), text));
+    session.KeepAll(kLaneB, text);
+  };
+  session.Evaluate(kLaneA, 0, std::span(rows).first(half));
+  session.KeepAll(kLaneA, TokenSpan(tokens).first(16));
+  other(8);
+  session.Evaluate(kLaneA, 16, std::span(rows).subspan(half));
+  const std::vector<PieceKey> pieces = PiecesOf(session.shape(), tokens);
+  ASSERT_TRUE(session.link.Keep(kLaneA, pieces[2]));
+  ASSERT_TRUE(session.link.Keep(kLaneA, pieces[3]));
+  other(9);  // in place of the other text
+  EXPECT_EQ(*session.link.Held(pieces), std::vector<bool>(4, true));
+  other(10);
+  EXPECT_EQ(*session.link.Held(pieces), (std::vector<bool>{true, true, true, false}));
+}
+
 TEST(StageHostKeep, OfATextThatWasKeptPieceByPieceTheEndGoesFirst) {
   StageProcess process(Options({kAttention}), 4 * 8 * 28);
   Session session(process.host());

@@ -65,12 +65,19 @@ Status Chain::Decode(SeqId lane, Pos pos, TokenSpan tokens, bool want_logits) {
   std::vector<float> rows(tokens.size() * embedding_->width());
   SKIPPY_RETURN_IF_ERROR(embedding_->Rows(tokens, rows));
   for (LoadedStage& stage : stages_) {
+    if (hook_) {
+      SKIPPY_TRY(rows, hook_(rows, stage.manifest));
+    }
     const runtime::RowsItem item{lane, pos, rows, want_logits};
     SKIPPY_RETURN_IF_ERROR(stage.runtime.stage->DecodeRows({&item, 1}));
     const std::span<const float> left = stage.runtime.stage->OutputRows(0);
     rows.assign(left.begin(), left.end());
   }
   return {};
+}
+
+void Chain::Clear(SeqId lane) {
+  for (LoadedStage& stage : stages_) stage.runtime.runtime->Clear(lane);
 }
 
 std::span<const float> Chain::Logits() { return stages_.back().runtime.runtime->Logits(0); }

@@ -94,6 +94,27 @@ def test_a_stage_is_certified_alone(tmp_path):
     assert "output head" in text and "synthetic" in text and "untested" not in text
 
 
+def test_what_each_wire_does_to_the_logits(tmp_path):
+    split(tmp_path, FIXTURES / "llama-tiny.gguf", "--auto", 2, "--no-check")
+    out = tmp_path / "wires.json"
+    code, text, err = run("wires", "--packages", tmp_path / "packages", "--tokens", 80, "--json", out)
+    assert code == 0, err
+    assert "everyday sentences" in text and "bit by bit" in text and "one ulp" in text
+    told = json.loads(out.read_text())
+    assert told["schema"] == "skippy-stage-wires" and told["passed"] is True and told["tokens"] == 80
+    assert [row["wire"] for row in told["wires"]] == ["f32", "bf16", "f16", "int8", "one ulp"]
+    assert [row["exact"] for row in told["wires"]] == [True, False, False, False, False]
+    assert str(tmp_path) not in out.read_text()
+    code, text, err = run("wires", "--packages", tmp_path / "packages", "--tokens", 80, "--json", "-")
+    assert code == 0 and json.loads(text) == told, err
+    split(tmp_path / "one", FIXTURES / "llama-tiny.gguf", "--auto", 1, "--no-check")
+    refused("wires", "--packages", tmp_path / "one" / "packages", says="one stage only: there is no boundary")
+    refused("wires", "--packages", tmp_path / "none", says="cannot read the folder")
+    refused("wires", "--packages", FIXTURES, says="is no vocabulary package")
+    refused("wires", "--packages", tmp_path / "packages", "--tokens", 50, says="--tokens")
+    refused("wires", says="--packages is required")
+
+
 def test_what_cannot_be_cut_is_told_with_the_reason(tmp_path):
     for fixture in ("gemma4-tiny.gguf", "rwkv7-tiny.gguf"):
         refused("split", "--model", FIXTURES / fixture, "--out", tmp_path / "packages", "--auto", 2,

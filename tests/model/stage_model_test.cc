@@ -16,11 +16,13 @@
 #include "llama/model_facts.h"
 #include "llama/text_tokens.h"
 #include "model/harness.h"
+#include "pipeline/wire.h"
 #include "stage/certify_stage.h"
 #include "stage/chain.h"
 #include "stage/load.h"
 #include "stage/self_check.h"
 #include "stage/split.h"
+#include "stage/wire_table.h"
 
 namespace skippy::stage {
 namespace {
@@ -391,6 +393,89 @@ TEST(Chain, PackagesThatDoNotFitAreTold) {
   says({llama + "stage-0..1", llama + "stage-1..2"}, "end at layer");
   says({llama + "stage-0..1", folder.path() + "/qwen3/stage-1..2"}, "the vocabulary of");
   says({llama + "vocabulary"}, "where a stage should be");
+}
+
+// Cut in two; `tokens` of which the last four are compared.
+WireTableOptions WiresOf(const std::string& model, const std::string& folder,
+                         std::vector<Token> tokens) {
+  SplitOptions options;
+  options.model = model;
+  options.stages = 2;
+  options.out = folder;
+  const auto packages = Split(options, {});
+  EXPECT_TRUE(packages) << packages.error().message;
+  WireTableOptions wires;
+  wires.vocabulary = folder + "/vocabulary";
+  const auto stages = StagesIn(folder);
+  EXPECT_TRUE(stages) << stages.error().message;
+  if (stages) wires.stages = *stages;
+  wires.tokens = std::move(tokens);
+  wires.positions = 4;
+  wires.runtime = {.context = 256, .chunk = 16, .threads = 1};
+  return wires;
+}
+
+std::vector<Token> SomeTokens(Pos count) {
+  std::vector<Token> tokens;
+  for (Pos i = 0; i < count; ++i) tokens.push_back(static_cast<Token>((i * 37 + 11) % 200));
+  return tokens;
+}
+
+TEST(Wires, F32ChangesNothingAndTheOthersWhatTheyLose) {
+  for (const char* family : {"llama", "qwen3next"}) {  // snapshots: a run must leave nothing behind
+    SCOPED_TRACE(family);
+    const Folder folder;
+    const auto table = MeasureWires(WiresOf(FixturePath(family), folder.path(), SomeTokens(41)));
+    ASSERT_TRUE(table) << table.error().message;
+    EXPECT_TRUE(table->Passed());
+    EXPECT_EQ(table->stages.size(), 2U);
+    const std::uint32_t width = table->model.embedding;
+    std::vector<std::string> names;
+    for (const WireRow& row : table->rows) {
+      SCOPED_TRACE(row.wire);
+      names.push_back(row.wire);
+      EXPECT_EQ(row.refused, "");
+      const auto wire = pipeline::ParseWire(row.wire).value_or(pipeline::WireFormat::kF32);
+      EXPECT_EQ(row.bytes, pipeline::WireBytes(wire, width));
+      EXPECT_EQ(row.exact, row.wire == "f32");
+      EXPECT_EQ(row.nmse > 0, row.wire != "f32");
+      EXPECT_EQ(row.divergence > 0, row.wire != "f32");
+      EXPECT_LT(row.nmse, 0.1);
+      EXPECT_LE(row.same_token, table->positions);
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"f32", "bf16", "f16", "int8", kOneUlp}));
+    EXPECT_EQ(table->rows.front().same_token, table->positions);
+  }
+}
+
+TEST(Wires, AWireThatCannotCarryARowSaysSo) {
+  const Folder folder;
+  std::vector<Token> tokens = SomeTokens(12);
+  tokens.front() = 2;  // <bos>, whose rows have values beyond f16
+  const auto table = MeasureWires(
+      WiresOf(model_test::ModelPath("gemma-3-270m-q4_k_m.gguf"), folder.path(), tokens));
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_TRUE(table->Passed());
+  for (const WireRow& row : table->rows)
+    EXPECT_EQ(row.refused.find("f16 cannot carry") == 0, row.wire == "f16") << row.refused;
+}
+
+TEST(Wires, WhatCannotBeMeasuredIsTold) {
+  const Folder folder;
+  WireTableOptions options = WiresOf(FixturePath("llama"), folder.path(), SomeTokens(12));
+  const auto says = [](const WireTableOptions& wires, const std::string& words) {
+    const auto table = MeasureWires(wires);
+    ASSERT_FALSE(table);
+    EXPECT_NE(table.error().message.find(words), std::string::npos) << table.error().message;
+  };
+  WireTableOptions other = options;
+  other.tokens.resize(4);
+  says(other, "4 tokens are too few");
+  other.tokens.resize(300);
+  says(other, "300 tokens in a context of 256");
+  options.stages.resize(1);
+  says(options, "one stage only");
+  EXPECT_EQ(StagesIn(folder.path() + "/nothing").error().code, ErrorCode::kNotFound);
 }
 
 class CertifiedStage : public testing::Test {
