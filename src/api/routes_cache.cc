@@ -8,6 +8,7 @@
 #include "api/completion_plan.h"
 #include "api/metrics.h"
 #include "api/routes.h"
+#include "runtime/state_keeper.h"
 
 namespace skippy::api {
 namespace {
@@ -138,9 +139,14 @@ ApiResult<Json> Lookup(ServerState& state, Json body, const std::string& api_key
   };
 }
 
-HttpResponse Reset(ServerState& state) {
-  state.engine.Call([](PrefixCache& cache, runtime::Runtime&) { cache.Clear(); });
+ApiResult<HttpResponse> Reset(ServerState& state) {
+  Status forgotten;
+  state.engine.Call([&forgotten](PrefixCache& cache, runtime::Runtime& runtime) {
+    cache.Clear();
+    if (auto* keeper = dynamic_cast<runtime::StateKeeper*>(&runtime)) forgotten = keeper->Forget();
+  });
   state.engine.ForgetIdleLanes();
+  if (!forgotten) return tl::unexpected<ApiError>(FromError(forgotten.error()));
   return JsonResponse(Json{{"success", true}});
 }
 
@@ -160,9 +166,7 @@ void AddCacheRoutes(std::vector<Route>& routes, ServerState& state) {
                     })});
   routes.push_back({.method = "POST",
                     .path = "/reset_prefix_cache",
-                    .handle = guarded([&state](const HttpRequest&) {
-                      return ApiResult<HttpResponse>(Reset(state));
-                    })});
+                    .handle = guarded([&state](const HttpRequest&) { return Reset(state); })});
   routes.push_back(
       {.method = "POST",
        .path = "/cache/lookup",

@@ -31,6 +31,7 @@ class ActivationStore {
 
   bool on() const { return store_.max_bytes() > 0; }
   std::uint64_t bytes() const { return store_.bytes(); }
+  void DropAll() { store_.DropAll(); }
   // `text`: up to the last row; rows: of `positions`, which end there.
   void Put(const ActivationPlace& place, TokenSpan text, PosRange positions,
            std::span<const float> rows);

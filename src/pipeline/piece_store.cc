@@ -110,6 +110,13 @@ void PieceStore::Touch(const std::set<PieceKey>& keys) {
     if (const auto there = pieces_.find(key); there != pieces_.end()) Use(there);
 }
 
+void PieceStore::DropAll() {
+  const std::lock_guard lock(mutex_);
+  pieces_.clear();
+  by_age_.clear();
+  bytes_ = 0;
+}
+
 std::uint64_t PieceStore::NextMoment() {
   const std::lock_guard lock(mutex_);
   return ++moment_;

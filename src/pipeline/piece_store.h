@@ -53,6 +53,7 @@ class PieceStore {
   // All pieces of that name, whichever layers of them are there.
   std::vector<PieceKey> KeysOf(const Digest& name) const;
   void Drop(const PieceKey& key);
+  void DropAll();
 
   // Counts as a use of those that are there.
   void Touch(const std::set<PieceKey>& keys);

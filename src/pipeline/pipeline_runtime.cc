@@ -661,6 +661,25 @@ Result<runtime::Recalled> PipelineRuntime::Recall(const runtime::RecallQuery& qu
                       std::min<Pos>(query.max_boundary, static_cast<Pos>(query.tokens.size())));
 }
 
+Status PipelineRuntime::Forget() {
+  activations_.DropAll();
+  distrusted_.clear();
+  // All that can be reached, also when one cannot.
+  Status status;
+  std::vector<std::pair<std::size_t, std::future<Status>>> calls;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (const Status reached = Reach(i); !reached) {
+      status = reached;
+      continue;
+    }
+    calls.emplace_back(i, stages_[i]->queue.Post([](StageLink& link) { return link.Forget(); }));
+  }
+  for (auto& [index, call] : calls)
+    if (const Status dropped = Wait(call); !dropped)
+      status = tl::unexpected<Error>(Failed(index, dropped.error()));
+  return status;
+}
+
 void PipelineRuntime::Bind(SeqId lane, const Namespace& ns) {
   if (CheckLane(lane)) lanes_[lane.value].ns = ns;
 }

@@ -64,6 +64,7 @@ class PipelineRuntime final : public runtime::Runtime, public runtime::StateKeep
   void Bind(SeqId lane, const Namespace& ns) override;
   Result<runtime::MissingParts> FindMissing(const runtime::ImportRequest& request) override;
   Result<runtime::Recalled> Recall(const runtime::RecallQuery& query) override;
+  Status Forget() override;
 
  private:
   struct Stage;

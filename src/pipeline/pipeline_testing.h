@@ -167,9 +167,10 @@ enum class LinkCall : std::uint8_t {
   kKeep,
   kHeld,
   kFind,
-  kRestore
+  kRestore,
+  kForget
 };
-inline constexpr int kLinkCalls = 9;
+inline constexpr int kLinkCalls = 10;
 
 // Which calls meet which fault: the first call of a number, and by chance.
 struct LinkFaults {
@@ -284,6 +285,11 @@ class FaultyLink final : public StageLink {
       found->push_back(strange);
     }
     return found;
+  }
+
+  Status Forget() override {
+    if (auto lost = Lost(Next(LinkCall::kForget))) return *lost;
+    return process_.host().Forget(Ticket());
   }
 
   Result<LanePlace> Restore(const StageRestore& restore) override {

@@ -32,6 +32,7 @@ class Forwarding : public StageLink {
   Result<std::vector<PieceKey>> Find(std::span<const Digest> names) override {
     return link_->Find(names);
   }
+  Status Forget() override { return link_->Forget(); }
   Result<LanePlace> Restore(const StageRestore& restore) override {
     return link_->Restore(restore);
   }
@@ -255,6 +256,22 @@ TEST(PipelineActivations, AStageThatBringsBackTooLittleComputesItAgain) {
     ASSERT_TRUE(runtime::fake::Restore(runtime, kLaneB,
                                        runtime::fake::Save(runtime, kLaneA, tokens, kPage)));
     EXPECT_EQ(runtime::fake::Evaluate(runtime, kLaneB, tokens), whole.Logits(tokens));
+  }
+}
+
+TEST(PipelineForget, NothingThatWasKeptIsBroughtBack) {
+  for (const std::uint64_t activations : {std::uint64_t{0}, kActivations}) {
+    Pipeline pipeline(ThreeStages({kAttention, kMla, kAttention, kAttention}, activations));
+    PipelineRuntime& runtime = *pipeline.runtime;
+    const std::vector<Token> text = SomeTokens(40);
+    runtime::fake::Evaluate(runtime, kLaneA, text);
+    const SavedBoundary saved = runtime::fake::Save(runtime, kLaneA, text, kPage);
+    const runtime::RecallQuery query{{}, text, 40, kPage, {}};
+    ASSERT_EQ(runtime.Recall(query)->boundary, 40U);
+    EXPECT_TRUE(runtime.Forget());
+    EXPECT_EQ(runtime.Recall(query)->boundary, 0U);
+    for (const auto& process : pipeline.processes) EXPECT_EQ(process->store().bytes(), 0U);
+    EXPECT_TRUE(activations > 0 || !runtime::fake::Restore(runtime, kLaneB, saved));
   }
 }
 

@@ -262,6 +262,13 @@ Result<std::vector<PieceKey>> StageHost::Find(CallTicket ticket, std::span<const
   return found;
 }
 
+Status StageHost::Forget(CallTicket ticket) {
+  const std::lock_guard lock(mutex_);
+  SKIPPY_RETURN_IF_ERROR(Check(ticket));
+  store_.DropAll();
+  return {};
+}
+
 Result<std::vector<std::byte>> StageHost::TakeLayers(const PieceKey& key, std::uint32_t rows) {
   const ComponentLayout& layout = Layout(key.component);
   const auto found = store_.Find(key, layout.numbers);
@@ -371,6 +378,7 @@ Result<std::vector<bool>> LocalLink::Held(std::span<const PieceKey> pieces) {
 Result<std::vector<PieceKey>> LocalLink::Find(std::span<const Digest> names) {
   return host_.Find(Next(), names);
 }
+Status LocalLink::Forget() { return host_.Forget(Next()); }
 Result<LanePlace> LocalLink::Restore(const StageRestore& restore) {
   return host_.Restore(Next(), restore);
 }

@@ -48,6 +48,7 @@ class StageHost {
   Status Keep(CallTicket ticket, SeqId lane, const PieceKey& piece);
   Result<std::vector<bool>> Held(CallTicket ticket, std::span<const PieceKey> pieces);
   Result<std::vector<PieceKey>> Find(CallTicket ticket, std::span<const Digest> names);
+  Status Forget(CallTicket ticket);
   Result<LanePlace> Restore(CallTicket ticket, const StageRestore& restore);
 
  private:
@@ -111,6 +112,7 @@ class LocalLink final : public StageLink {
   Status Keep(SeqId lane, const PieceKey& piece) override;
   Result<std::vector<bool>> Held(std::span<const PieceKey> pieces) override;
   Result<std::vector<PieceKey>> Find(std::span<const Digest> names) override;
+  Status Forget() override;
   Result<LanePlace> Restore(const StageRestore& restore) override;
 
  private:

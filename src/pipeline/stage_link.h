@@ -86,6 +86,8 @@ class StageLink {
   virtual Result<std::vector<bool>> Held(std::span<const PieceKey> pieces) = 0;
   // All pieces of these names that could be restored.
   virtual Result<std::vector<PieceKey>> Find(std::span<const Digest> names) = 0;
+  // Drops all pieces, of whatever session.
+  virtual Status Forget() = 0;
   // kNotFound: a piece is not held any more. On error the lane is empty.
   virtual Result<LanePlace> Restore(const StageRestore& restore) = 0;
 };

@@ -143,6 +143,13 @@ Status RemoteLink::Keep(SeqId lane, const PieceKey& piece) {
   return {};
 }
 
+Status RemoteLink::Forget() {
+  SKIPPY_RETURN_IF_ERROR(connection_->Call<v1::ForgetResponse>(
+      address_, "Forget", &Stub::Forget, Begin<v1::ForgetRequest>(),
+      connection_->options().call_timeout));
+  return {};
+}
+
 Result<std::vector<bool>> RemoteLink::Held(std::span<const PieceKey> pieces) {
   auto request = Begin<v1::HeldRequest>();
   for (const PieceKey& piece : pieces) *request.add_pieces() = ToMessage(piece);

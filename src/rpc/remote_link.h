@@ -25,6 +25,7 @@ class RemoteLink final : public pipeline::StageLink {
   Status Keep(SeqId lane, const pipeline::PieceKey& piece) override;
   Result<std::vector<bool>> Held(std::span<const pipeline::PieceKey> pieces) override;
   Result<std::vector<pipeline::PieceKey>> Find(std::span<const Digest> names) override;
+  Status Forget() override;
   Result<pipeline::LanePlace> Restore(const pipeline::StageRestore& restore) override;
 
  private:

@@ -94,6 +94,8 @@ class Script {
     Place("restore what is not there", link_.Restore(lost));
     Decode({{kLaneA, 0, 2}});
     Decode({{kLaneA, 7, 2}});
+    Say("forget", link_.Forget());
+    Say("find", link_.Find(std::vector<Digest>{pieces[0].name}), names);
     Say("clear", link_.Clear(SeqId{2}));
     Place("copy", link_.Copy(kLaneB, SeqId{99}));
     return said_;

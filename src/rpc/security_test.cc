@@ -57,6 +57,7 @@ TEST_F(Secrets, ItIsAskedForBeforeAnythingElse) {
   EXPECT_TRUE(refused(link->Keep(SeqId{99}, piece)));
   EXPECT_TRUE(refused(link->Held(std::vector<pipeline::PieceKey>{piece})));
   EXPECT_TRUE(refused(link->Find(std::vector<Digest>(1))));
+  EXPECT_TRUE(refused(link->Forget()));
   EXPECT_TRUE(refused(link->Restore({})));
 }
 

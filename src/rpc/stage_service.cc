@@ -238,6 +238,13 @@ grpc::Status StageService::Keep(grpc::ServerContext* context, const v1::KeepRequ
       });
 }
 
+grpc::Status StageService::Forget(grpc::ServerContext* context, const v1::ForgetRequest* request,
+                                  v1::ForgetResponse*) {
+  return AnswerCall(context, *request, [&](const Served& served, pipeline::CallTicket ticket) {
+    return InTurn(*context, served, [&] { return served.host->Forget(ticket); });
+  });
+}
+
 grpc::Status StageService::Held(grpc::ServerContext* context, const v1::HeldRequest* request,
                                 v1::HeldResponse* response) {
   return AnswerCall(

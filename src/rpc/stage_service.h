@@ -50,6 +50,8 @@ class StageService final : public v1::Stage::Service {
                     v1::HeldResponse* response) override;
   grpc::Status Find(grpc::ServerContext* context, const v1::FindRequest* request,
                     v1::FindResponse* response) override;
+  grpc::Status Forget(grpc::ServerContext* context, const v1::ForgetRequest* request,
+                      v1::ForgetResponse* response) override;
   grpc::Status Restore(grpc::ServerContext* context, const v1::RestoreRequest* request,
                        v1::RestoreResponse* response) override;
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,

@@ -62,6 +62,9 @@ class StateKeeper {
   // The deepest boundary that is kept, whoever kept it (before the caller was started, say). How it
   // was computed is not known. Errors as FindMissing.
   virtual Result<Recalled> Recall(const RecallQuery& query) = 0;
+  // Drops all that is kept, whoever kept it. An error: a part of the runtime is away and may still
+  // keep its share.
+  virtual Status Forget() = 0;
 };
 
 }  // namespace skippy::runtime

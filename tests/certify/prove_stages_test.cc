@@ -49,6 +49,7 @@ class RottingLink final : public StageLink {
   Result<std::vector<PieceKey>> Find(std::span<const Digest> names) override {
     return link_.Find(names);
   }
+  Status Forget() override { return link_.Forget(); }
   Result<LanePlace> Restore(const StageRestore& restore) override { return link_.Restore(restore); }
 
  private:

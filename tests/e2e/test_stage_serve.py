@@ -333,6 +333,15 @@ def test_a_new_coordinator_finds_what_the_stages_kept(pool, deploy):
     assert answer.cached >= 128, answer.skippy
 
 
+def test_a_reset_reaches_the_stages(deploy):
+    client = connect(deploy(models.LLAMA_TINY))
+    prompt = Prompts(client, "reset")("text", 200)
+    client.completion(prompt, 4)
+    assert client.completion(prompt, 4).cached == len(prompt)
+    client.post("/reset_prefix_cache", {})
+    assert client.completion(prompt, 4).cached == 0
+
+
 # -- what cannot work is said before anything is computed -----------------------------------------------------------------------
 
 @dataclass
