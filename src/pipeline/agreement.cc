@@ -149,6 +149,14 @@ MemoryShape ShapeOf(const Coordinator& coordinator, std::span<const DescribedSta
 
 }  // namespace
 
+bool SameStage(const StageDescription& a, const StageDescription& b) {
+  return a.package == b.package && a.input_width == b.input_width &&
+         a.output_width == b.output_width && a.info.shape == b.info.shape &&
+         a.info.policy == b.info.policy && a.info.lanes == b.info.lanes &&
+         a.info.context == b.info.context && a.info.chunk == b.info.chunk &&
+         a.info.vocab == b.info.vocab && a.info.identity == b.info.identity;
+}
+
 Status Agree(const Coordinator& coordinator, std::vector<DescribedStage>& stages) {
   if (stages.empty())
     return Err(ErrorCode::kInvalidArgument, "no stages are named: --stages ADDRESS,ADDRESS,...");

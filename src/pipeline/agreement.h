@@ -36,6 +36,9 @@ struct DescribedStage {
 // with other settings (context, lanes, chunk, cache types, build) than the first.
 Status Agree(const Coordinator& coordinator, std::vector<DescribedStage>& stages);
 
+// Whether a stage that came back is what it was; its session does not count.
+bool SameStage(const StageDescription& a, const StageDescription& b);
+
 // The model that the stages are together. State is exported as names (state_keeper.h), so its shape
 // has the bytes of a key (piece.h) where the stages have state of a component. The identity does
 // not tell where the model is cut, unless that changes bits: stages on unlike devices or with

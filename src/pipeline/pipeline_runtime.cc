@@ -24,14 +24,6 @@ Value Wait(std::future<Value>& future) try {
   return Err(ErrorCode::kInternal, fmt::format("calling a stage: {}", error.what()));
 }
 
-bool SameStage(const StageDescription& a, const StageDescription& b) {
-  return a.package == b.package && a.input_width == b.input_width &&
-         a.output_width == b.output_width && a.info.shape == b.info.shape &&
-         a.info.policy == b.info.policy && a.info.lanes == b.info.lanes &&
-         a.info.context == b.info.context && a.info.chunk == b.info.chunk &&
-         a.info.vocab == b.info.vocab && a.info.identity == b.info.identity;
-}
-
 }  // namespace
 
 struct PipelineRuntime::Stage {
