@@ -1,26 +1,22 @@
 // skippy bench: finds the measurement and runs it.
 #include "cli/bench_command.h"
 
-#include <fmt/format.h>
-
 #include <cstdio>
-#include <fstream>
 
 #include "cli/commands.h"
+#include "cli/outcome.h"
 
 namespace skippy::cli {
+namespace {
 
-int BenchFailed(const Error& error) {
-  std::fprintf(stderr, "skippy bench: %s\n", error.message.c_str());
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
+constexpr const char* kCommand = "skippy bench";
+
+}  // namespace
+
+int BenchFailed(const Error& error) { return FailedWith(kCommand, error); }
 
 int WriteJson(const std::string& path, const std::string& text) {
-  if (path.empty()) return 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (file.flush()) return 0;
-  return BenchFailed({ErrorCode::kInvalidArgument, fmt::format("cannot write '{}'", path)});
+  return WriteJsonFile(kCommand, path, text);
 }
 
 int BenchCommand(std::vector<std::string> arguments) {

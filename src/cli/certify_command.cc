@@ -11,6 +11,7 @@
 #include "certify/report.h"
 #include "cli/certify_subject.h"
 #include "cli/commands.h"
+#include "cli/outcome.h"
 #include "cli/progress_line.h"
 
 namespace skippy::cli {
@@ -18,10 +19,7 @@ namespace {
 
 using certify::Certificate;
 
-int Fail(const Error& error) {
-  std::fprintf(stderr, "skippy certify: %s\n", error.message.c_str());
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
+int Fail(const Error& error) { return FailedWith("skippy certify", error); }
 
 Result<Certificate> Try(const CertifyOptions& options) {
   llama::ModelOptions file;

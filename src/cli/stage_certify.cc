@@ -6,19 +6,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "cli/flag_parser.h"
+#include "cli/outcome.h"
 #include "cli/stage_command.h"
 #include "stage/certify_stage.h"
 
 namespace skippy::cli {
 namespace {
 
-int Failed(const Error& error) {
-  std::fprintf(stderr, "skippy stage certify: %s\n", error.message.c_str());
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
+constexpr const char* kCommand = "skippy stage certify";
+
+int Failed(const Error& error) { return FailedWith(kCommand, error); }
 
 // From here on the process cannot have more than this in its address space: a model that is larger
 // cannot be loaded whole, whoever tried.
@@ -69,7 +68,7 @@ int StageCertify(std::vector<std::string> arguments) {
   CLI::App app(
       "Tries on one stage alone that what its cache brings back is what it would compute, bit by "
       "bit,\nand what a restore saves. Exit codes: 0 certified, 1 not, 2 bad usage or bad input.",
-      "skippy stage certify");
+      kCommand);
   AddFlags(app, options, limit, json);
   const auto help = ParseFlags(app, std::move(arguments), {});
   if (!help) return Failed(help.error());
@@ -93,12 +92,8 @@ int StageCertify(std::vector<std::string> arguments) {
                               .c_str()
                         : "",
               static_cast<double>(certificate->package.model.bytes) / (1U << 20U));
-  if (!json.empty()) {
-    std::ofstream file(json, std::ios::binary);
-    file << stage::ToJson(*certificate);
-    if (!file.flush())
-      return Failed({ErrorCode::kInvalidArgument, fmt::format("cannot write '{}'", json)});
-  }
+  if (const int code = WriteJsonFile(kCommand, json, stage::ToJson(*certificate)); code != 0)
+    return code;
   return certificate->Passed() ? 0 : 1;
 }
 

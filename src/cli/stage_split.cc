@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/flag_parser.h"
+#include "cli/outcome.h"
 #include "cli/progress_line.h"
 #include "cli/stage_command.h"
 #include "llama/context_params.h"
@@ -25,10 +26,9 @@ struct Options {
   bool json = false;
 };
 
-int Failed(const Error& error) {
-  std::fprintf(stderr, "skippy stage split: %s\n", error.message.c_str());
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
+constexpr const char* kCommand = "skippy stage split";
+
+int Failed(const Error& error) { return FailedWith(kCommand, error); }
 
 std::atomic<bool> interrupted = false;
 
@@ -89,7 +89,7 @@ int StageSplit(std::vector<std::string> arguments) {
       "Cuts a model into packages of layers. Nothing is loaded; an interrupted run is continued "
       "by\n"
       "the same command. Each folder can be moved to another machine alone.",
-      "skippy stage split");
+      kCommand);
   AddFlags(app, options);
   const auto help = ParseFlags(app, std::move(arguments), {});
   if (!help) return Failed(help.error());

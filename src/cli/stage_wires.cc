@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 
 #include "cli/certify_subject.h"
 #include "cli/flag_parser.h"
+#include "cli/outcome.h"
 #include "cli/stage_command.h"
 #include "llama/text_tokens.h"
 #include "skippy/random.h"
@@ -25,10 +25,9 @@ struct Options {
   stage::WireTableOptions table;
 };
 
-int Failed(const Error& error) {
-  std::fprintf(stderr, "skippy stage wires: %s\n", error.message.c_str());
-  return error.code == ErrorCode::kInternal ? 1 : 2;
-}
+constexpr const char* kCommand = "skippy stage wires";
+
+int Failed(const Error& error) { return FailedWith(kCommand, error); }
 
 // The token that a model expects in front of every text, where its file says that it does: without
 // it some models' logits are those of no text at all.
@@ -100,7 +99,7 @@ int StageWires(std::vector<std::string> arguments) {
       "the\nlast place, move the logits of a model. Exit codes: 0 measured, 1 the exact wire is "
       "not "
       "exact,\n2 bad usage or bad input.",
-      "skippy stage wires");
+      kCommand);
   AddFlags(app, options);
   const auto help = ParseFlags(app, std::move(arguments), {});
   if (!help) return Failed(help.error());
@@ -110,13 +109,11 @@ int StageWires(std::vector<std::string> arguments) {
   }
   const auto table = Measure(options);
   if (!table) return Failed(table.error());
-  std::printf("%s", (options.json == "-" ? stage::ToJson(*table) : stage::ToText(*table)).c_str());
-  if (!options.json.empty() && options.json != "-") {
-    std::ofstream file(options.json, std::ios::binary);
-    file << stage::ToJson(*table);
-    if (!file.flush())
-      return Failed({ErrorCode::kInvalidArgument, fmt::format("cannot write '{}'", options.json)});
-  }
+  const bool to_output = options.json == "-";
+  std::printf("%s", (to_output ? stage::ToJson(*table) : stage::ToText(*table)).c_str());
+  if (to_output) return table->Passed() ? 0 : 1;
+  if (const int code = WriteJsonFile(kCommand, options.json, stage::ToJson(*table)); code != 0)
+    return code;
   return table->Passed() ? 0 : 1;
 }
 

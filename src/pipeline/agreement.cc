@@ -7,10 +7,6 @@
 namespace skippy::pipeline {
 namespace {
 
-std::string Name(const DescribedStage& stage) {
-  return fmt::format("stage {} at {}", ToString(stage.description.package.layers), stage.address);
-}
-
 std::string OnOff(bool value) { return value ? "on" : "off"; }
 
 Status CheckModel(const Coordinator& coordinator, const DescribedStage& stage) {
@@ -18,13 +14,13 @@ Status CheckModel(const Coordinator& coordinator, const DescribedStage& stage) {
   if (package.model != coordinator.model)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("{} is of {} ({}), the vocabulary of {} ({}): cut both from one model",
-                           Name(stage), package.model_name, package.model.ShortHex(),
+                           NameOf(stage), package.model_name, package.model.ShortHex(),
                            coordinator.model_name, coordinator.model.ShortHex()));
   if (package.model_layers != coordinator.layers || package.layers.begin >= package.layers.end ||
       package.layers.end > coordinator.layers)
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("{} says it is of {} layers, the vocabulary of {}: cut the model again",
-                           Name(stage), package.model_layers, coordinator.layers));
+                           NameOf(stage), package.model_layers, coordinator.layers));
   return {};
 }
 
@@ -40,7 +36,7 @@ Status CheckRow(const Coordinator& coordinator, const std::vector<DescribedStage
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("{} overlaps the one before it, which ends at {}: leave one of them "
                              "out of --stages (ADDRESS/{} names one stage of an address)",
-                             Name(stage), at, ToString(layers)));
+                             NameOf(stage), at, ToString(layers)));
     at = layers.end;
   }
   if (at < coordinator.layers)
@@ -56,12 +52,12 @@ Status CheckWidths(const Coordinator& coordinator, const std::vector<DescribedSt
     if (stage.description.input_width != width)
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("{} takes rows of {} values and is sent {}: cut the model again",
-                             Name(stage), stage.description.input_width, width));
+                             NameOf(stage), stage.description.input_width, width));
     width = stage.description.output_width;
     const bool last = &stage == &stages.back();
     if (last != (width == 0))
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("{} gives {}: cut the model again", Name(stage),
+                 fmt::format("{} gives {}: cut the model again", NameOf(stage),
                              last ? "rows where logits should leave" : "logits in the middle"));
   }
   const std::uint32_t vocab = stages.back().description.info.vocab;
@@ -69,7 +65,7 @@ Status CheckWidths(const Coordinator& coordinator, const std::vector<DescribedSt
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("{} gives logits of {} tokens, the vocabulary has {}: cut both from one "
                            "model",
-                           Name(stages.back()), vocab, coordinator.vocab));
+                           NameOf(stages.back()), vocab, coordinator.vocab));
   return {};
 }
 
@@ -106,9 +102,10 @@ Status CheckSettings(const std::vector<DescribedStage>& stages) {
       const std::string is = setting.value(stage.description.info);
       const std::string should = setting.value(first.description.info);
       if (is != should)
-        return Err(ErrorCode::kInvalidArgument,
-                   fmt::format("{}: {} is {}, and {} at {}: start all stages alike ({})",
-                               Name(stage), setting.what, is, should, Name(first), setting.flag));
+        return Err(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: {} is {}, and {} at {}: start all stages alike ({})", NameOf(stage),
+                        setting.what, is, should, NameOf(first), setting.flag));
     }
   }
   // Windows are a part of the model: stages without one say 0.
@@ -120,7 +117,7 @@ Status CheckSettings(const std::vector<DescribedStage>& stages) {
       return Err(ErrorCode::kInvalidArgument,
                  fmt::format("{} has a window of {} tokens, another stage one of {}: cut the model "
                              "again",
-                             Name(stage), shape.window_tokens, window));
+                             NameOf(stage), shape.window_tokens, window));
     window = shape.window_tokens;
   }
   return {};
@@ -148,6 +145,10 @@ MemoryShape ShapeOf(const Coordinator& coordinator, std::span<const DescribedSta
 }
 
 }  // namespace
+
+std::string NameOf(const DescribedStage& stage) {
+  return fmt::format("stage {} at {}", ToString(stage.description.package.layers), stage.address);
+}
 
 bool SameStage(const StageDescription& a, const StageDescription& b) {
   return a.package == b.package && a.input_width == b.input_width &&
@@ -181,7 +182,7 @@ runtime::RuntimeInfo Together(const Coordinator& coordinator,
     const runtime::RuntimeInfo& own = stage.description.info;
     if (own.policy != PayloadPolicy::kOff) continue;
     info.policy = PayloadPolicy::kOff;
-    info.policy_reason = fmt::format("{}: {}", Name(stage), own.policy_reason);
+    info.policy_reason = fmt::format("{}: {}", NameOf(stage), own.policy_reason);
     break;
   }
   info.identity.model = coordinator.model;

@@ -32,6 +32,8 @@ struct DescribedStage {
   StageDescription description;
 };
 
+std::string NameOf(const DescribedStage& stage);  // for people: "stage 0..10 at HOST:PORT/0..10"
+
 // Sorts by layers. An error where they are not of this model, leave a gap, overlap, or were started
 // with other settings (context, lanes, chunk, cache types, build) than the first.
 Status Agree(const Coordinator& coordinator, std::vector<DescribedStage>& stages);

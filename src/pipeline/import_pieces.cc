@@ -23,6 +23,14 @@ Status AppendPieces(const RowSlice& slice, Component component, std::vector<Piec
   return {};
 }
 
+std::set<PieceKey> PiecesOf(const StageRestore& restore) {
+  std::set<PieceKey> pieces;
+  for (const PieceSlice& slice : restore.kv) pieces.insert(slice.piece);
+  for (const PieceSlice& slice : restore.window) pieces.insert(slice.piece);
+  if (restore.snapshot) pieces.insert(*restore.snapshot);
+  return pieces;
+}
+
 Result<StageRestore> RestoreOf(const runtime::ImportRequest& request) {
   StageRestore restore;
   restore.lane = request.lane;

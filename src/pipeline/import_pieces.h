@@ -4,6 +4,7 @@
 // that names no piece of its position).
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "pipeline/piece.h"
@@ -16,6 +17,9 @@ namespace skippy::pipeline {
 
 // Which pieces the rows of a slice stand for; they mostly are one piece's.
 Status AppendPieces(const RowSlice& slice, Component component, std::vector<PieceSlice>& out);
+
+// All that a restore takes.
+std::set<PieceKey> PiecesOf(const StageRestore& restore);
 
 // What an import asks of a stage that has all components.
 Result<StageRestore> RestoreOf(const runtime::ImportRequest& request);

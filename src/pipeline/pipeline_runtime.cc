@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "pipeline/import_pieces.h"
@@ -24,6 +25,11 @@ Value Wait(std::future<Value>& future) try {
   return Err(ErrorCode::kInternal, fmt::format("calling a stage: {}", error.what()));
 }
 
+// The stage cannot be reached or the session is over, as opposed to an answer that is an error.
+bool IsAway(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kCancelled;
+}
+
 }  // namespace
 
 struct PipelineRuntime::Stage {
@@ -33,14 +39,13 @@ struct PipelineRuntime::Stage {
   bool attached = false;
   StageQueue queue;
 
+  DescribedStage described() const { return {queue.address(), description}; }
   const MemoryShape& shape() const { return description.info.shape; }
   bool Has(Component component) const {
     if (component == Component::kKv) return shape().HasKv();
     return component == Component::kWindow ? shape().HasWindow() : shape().HasSnapshot();
   }
-  std::string Name() const {
-    return fmt::format("stage {} at {}", ToString(description.package.layers), queue.address());
-  }
+  std::string Name() const { return NameOf(described()); }
   Error Named(const Error& error) const {
     return {error.code, fmt::format("{}: {}", Name(), error.message)};
   }
@@ -72,6 +77,7 @@ Result<std::unique_ptr<PipelineRuntime>> PipelineRuntime::Make(
     const TokenRows& rows, const PipelineOptions& options) {
   std::unique_ptr<PipelineRuntime> made(new PipelineRuntime(coordinator, rows, options));
   std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<DescribedStage> described;
   std::vector<std::future<Result<StageDescription>>> attaching;
   for (std::unique_ptr<StageLink>& link : links) {
     stages.push_back(std::make_unique<Stage>(std::move(link)));
@@ -84,17 +90,23 @@ Result<std::unique_ptr<PipelineRuntime>> PipelineRuntime::Make(
                                                     attached.error().message));
     stages[i]->description = *std::move(attached);
     stages[i]->attached = true;
-    made->described_.push_back({stages[i]->queue.address(), stages[i]->description});
+    described.push_back(stages[i]->described());
   }
-  SKIPPY_RETURN_IF_ERROR(Agree(coordinator, made->described_));
+  SKIPPY_RETURN_IF_ERROR(Agree(coordinator, described));
   std::sort(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
     return a->description.package.layers.begin < b->description.package.layers.begin;
   });
   made->stages_ = std::move(stages);
-  made->info_ = Together(coordinator, made->described_);
+  made->info_ = Together(coordinator, described);
   made->lanes_.resize(made->info_.lanes);
   for (Lane& lane : made->lanes_) lane.shares.resize(made->stages_.size());
   return made;
+}
+
+std::vector<DescribedStage> PipelineRuntime::stages() const {
+  std::vector<DescribedStage> described;
+  for (const auto& stage : stages_) described.push_back(stage->described());
+  return described;
 }
 
 // The stage's answers are this session's; where it was away, its lanes are empty now.
@@ -121,7 +133,7 @@ Status PipelineRuntime::ReachAll() {
 }
 
 Error PipelineRuntime::Failed(std::size_t index, const Error& error) {
-  if (error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kCancelled) {
+  if (IsAway(error)) {
     // Whatever it holds now, nothing is known of it.
     stages_[index]->attached = false;
     for (Lane& lane : lanes_) lane.shares[index].place.reset();
@@ -146,14 +158,9 @@ Status PipelineRuntime::Settle(Lane& lane, std::size_t index) {
     return {};
   }
   share.place.reset();
-  const bool away = !place && (place.error().code == ErrorCode::kUnavailable ||
-                               place.error().code == ErrorCode::kCancelled);
-  const auto distrust = [&](const PieceKey& piece) {
-    if (!away && stages_[index]->Has(piece.component)) distrusted_.insert(piece);
-  };
-  for (const PieceSlice& slice : lane.restored.kv) distrust(slice.piece);
-  for (const PieceSlice& slice : lane.restored.window) distrust(slice.piece);
-  if (lane.restored.snapshot) distrust(*lane.restored.snapshot);
+  if (place || !IsAway(place.error()))
+    for (const PieceKey& piece : PiecesOf(lane.restored))
+      if (stages_[index]->Has(piece.component)) distrusted_.insert(piece);
   if (!place) return tl::unexpected<Error>(Failed(index, place.error()));
   return Err(
       ErrorCode::kInternal,
@@ -163,6 +170,46 @@ Status PipelineRuntime::Settle(Lane& lane, std::size_t index) {
 
 void PipelineRuntime::SettleAll(Lane& lane) {
   for (std::size_t i = 0; i < stages_.size(); ++i) std::ignore = Settle(lane, i);
+}
+
+// The same call to several stages at the same time; each answer that is no error is taken. Waits
+// for all, and returns the last error.
+template <class Call, class Take>
+Status PipelineRuntime::Ask(const std::vector<std::size_t>& indices, Call call, Take take) {
+  using Answer = std::invoke_result_t<Call, StageLink&, std::size_t>;
+  std::vector<std::future<Answer>> answers;
+  for (const std::size_t index : indices)
+    answers.push_back(
+        stages_[index]->queue.Post([&call, index](StageLink& link) { return call(link, index); }));
+  Status status;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Answer answer = Wait(answers[i]);
+    if (answer) {
+      take(indices[i], answer);
+    } else {
+      status = tl::unexpected<Error>(Failed(indices[i], answer.error()));
+    }
+  }
+  return status;
+}
+
+// Of all stages; with a component, of those that have such state.
+std::vector<std::size_t> PipelineRuntime::Indices(std::optional<Component> component) const {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < stages_.size(); ++i)
+    if (!component || stages_[i]->Has(*component)) indices.push_back(i);
+  return indices;
+}
+
+// Moves a lane of all stages; where one answers with an error its place is unknown.
+template <class Call>
+Status PipelineRuntime::Move(Lane& lane, Call call) {
+  for (Lane::Share& share : lane.shares) share.place.reset();
+  return Ask(
+      Indices(), [&call](StageLink& link, std::size_t) { return call(link); },
+      [&lane](std::size_t index, const Result<LanePlace>& place) {
+        lane.shares[index].place = *place;
+      });
 }
 
 Status PipelineRuntime::CheckLane(SeqId lane) const {
@@ -311,19 +358,7 @@ bool PipelineRuntime::Truncate(SeqId lane, Pos end) {
   SettleAll(held);
   if (info_.shape.HasWindow() && WindowHeldFrom(lane) > info_.shape.WindowBegin(end)) return false;
   if (!ReachAll() || End(lane) != length) return false;
-  std::vector<std::future<Result<LanePlace>>> calls;
-  for (const auto& stage : stages_)
-    calls.push_back(
-        stage->queue.Post([lane, end](StageLink& link) { return link.Truncate(lane, end); }));
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Result<LanePlace> place = Wait(calls[i]);
-    held.shares[i].place.reset();
-    if (place) {
-      held.shares[i].place = *place;
-    } else {
-      std::ignore = Failed(i, place.error());
-    }
-  }
+  std::ignore = Move(held, [lane, end](StageLink& link) { return link.Truncate(lane, end); });
   held.tokens.resize(end);
   return End(lane) == end;
 }
@@ -367,19 +402,7 @@ Status PipelineRuntime::Copy(SeqId from, SeqId to) {
   SKIPPY_RETURN_IF_ERROR(ReachAll());
   if (End(from) != source.tokens.size())
     return Err(ErrorCode::kUnavailable, fmt::format("copy: lane {} was lost", from.value));
-  std::vector<std::future<Result<LanePlace>>> calls;
-  for (const auto& stage : stages_)
-    calls.push_back(stage->queue.Post([from, to](StageLink& link) { return link.Copy(from, to); }));
-  Status status;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Result<LanePlace> place = Wait(calls[i]);
-    target.shares[i].place.reset();
-    if (place) {
-      target.shares[i].place = *place;
-    } else {
-      status = tl::unexpected<Error>(Failed(i, place.error()));
-    }
-  }
+  Status status = Move(target, [from, to](StageLink& link) { return link.Copy(from, to); });
   target.tokens = source.tokens;
   if (status && End(to) != target.tokens.size())
     status = Err(ErrorCode::kInternal, "copy: the stages hold different lengths");
@@ -393,16 +416,10 @@ Status PipelineRuntime::Keep(SeqId lane, const PieceKey& piece) {
     return Err(ErrorCode::kInvalidArgument,
                fmt::format("export: rows up to {} of lane {}, which ends at {}",
                            piece.positions.end, lane.value, End(lane)));
-  std::vector<std::pair<std::size_t, std::future<Status>>> calls;
-  for (std::size_t i = 0; i < stages_.size(); ++i)
-    if (stages_[i]->Has(piece.component))
-      calls.emplace_back(i, stages_[i]->queue.Post([lane, &piece](StageLink& link) {
-        return link.Keep(lane, piece);
-      }));
-  Status status;
-  for (auto& [index, call] : calls)
-    if (const Status kept = Wait(call); !kept)
-      status = tl::unexpected<Error>(Failed(index, kept.error()));
+  const Status status = Ask(
+      Indices(piece.component),
+      [lane, &piece](StageLink& link, std::size_t) { return link.Keep(lane, piece); },
+      [](std::size_t, const Status&) {});
   if (status) distrusted_.erase(piece);
   return status;
 }
@@ -502,26 +519,17 @@ Status PipelineRuntime::Import(const runtime::ImportRequest& request) {
 Result<std::vector<std::set<PieceKey>>> PipelineRuntime::Lacking(const std::set<PieceKey>& pieces) {
   SKIPPY_RETURN_IF_ERROR(ReachAll());
   std::vector<std::vector<PieceKey>> asked(stages_.size());
-  std::vector<std::future<Result<std::vector<bool>>>> calls;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
+  for (std::size_t i = 0; i < stages_.size(); ++i)
     for (const PieceKey& piece : pieces)
       if (stages_[i]->Has(piece.component)) asked[i].push_back(piece);
-    calls.push_back(
-        stages_[i]->queue.Post([&own = asked[i]](StageLink& link) { return link.Held(own); }));
-  }
   std::vector<std::set<PieceKey>> lacking(stages_.size());
-  Status status;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Result<std::vector<bool>> answer = Wait(calls[i]);
-    if (!answer) {
-      status = tl::unexpected<Error>(Failed(i, answer.error()));
-      continue;
-    }
-    for (std::size_t j = 0; j < asked[i].size(); ++j)
-      if (j >= answer->size() || !(*answer)[j] || distrusted_.contains(asked[i][j]))
-        lacking[i].insert(asked[i][j]);
-  }
-  SKIPPY_RETURN_IF_ERROR(status);
+  SKIPPY_RETURN_IF_ERROR(Ask(
+      Indices(), [&asked](StageLink& link, std::size_t index) { return link.Held(asked[index]); },
+      [&](std::size_t index, const Result<std::vector<bool>>& held) {
+        for (std::size_t j = 0; j < asked[index].size(); ++j)
+          if (j >= held->size() || !(*held)[j] || distrusted_.contains(asked[index][j]))
+            lacking[index].insert(asked[index][j]);
+      }));
   return lacking;
 }
 
@@ -536,11 +544,7 @@ Result<runtime::MissingParts> PipelineRuntime::FindMissing(const runtime::Import
   SKIPPY_RETURN_IF_ERROR(CheckLane(request.lane));
   SKIPPY_RETURN_IF_ERROR(CheckImport(request));
   SKIPPY_TRY(const StageRestore restore, RestoreOf(request));
-  std::set<PieceKey> pieces;
-  for (const PieceSlice& slice : restore.kv) pieces.insert(slice.piece);
-  for (const PieceSlice& slice : restore.window) pieces.insert(slice.piece);
-  if (restore.snapshot) pieces.insert(*restore.snapshot);
-  SKIPPY_TRY(const std::vector<std::set<PieceKey>> lacking, Lacking(pieces));
+  SKIPPY_TRY(const std::vector<std::set<PieceKey>> lacking, Lacking(PiecesOf(restore)));
   std::vector<Pos> rebuildable(stages_.size());
   for (std::size_t i = 0; i < stages_.size(); ++i)
     if (!lacking[i].empty())
@@ -574,9 +578,8 @@ Result<LanePlace> PipelineRuntime::RestoreOrRebuild(std::size_t index, StageLink
                                                     const StageRestore& share, const Namespace& ns,
                                                     TokenSpan text) {
   Result<LanePlace> restored = link.Restore(share);
-  const bool away = !restored && (restored.error().code == ErrorCode::kUnavailable ||
-                                  restored.error().code == ErrorCode::kCancelled);
-  if (away || (restored && Restored(index, share.end, *restored)) || !activations_.on())
+  if ((!restored && IsAway(restored.error())) ||
+      (restored && Restored(index, share.end, *restored)) || !activations_.on())
     return restored;
   const ActivationPlace input = InputOf(index, ns);
   std::optional<std::vector<float>> rows;
@@ -603,45 +606,27 @@ Result<LanePlace> PipelineRuntime::RestoreOrRebuild(std::size_t index, StageLink
   }
   // For the next time; what cannot be kept is computed once more then. Of a piece of another text
   // only the rows before the two part are here: it is not this lane's to keep.
-  const auto keep = [&](const PieceKey& piece) {
+  for (const PieceKey& piece : PiecesOf(share))
     if (piece.positions.end <= share.end &&
         piece.name == PieceName(ns, text.first(piece.positions.end)))
       std::ignore = link.Keep(share.lane, piece);
-  };
-  std::set<PieceKey> pieces;
-  for (const PieceSlice& slice : share.kv) pieces.insert(slice.piece);
-  for (const PieceSlice& slice : share.window) pieces.insert(slice.piece);
-  if (share.snapshot) pieces.insert(*share.snapshot);
-  for (const PieceKey& piece : pieces) keep(piece);
   return restored;
 }
 
 // Pieces of these names that all stages hold that have their component.
 Result<std::set<PieceKey>> PipelineRuntime::FindInAll(const std::vector<Digest>& names) {
   SKIPPY_RETURN_IF_ERROR(ReachAll());
-  std::vector<std::future<Result<std::vector<PieceKey>>>> calls;
-  for (const auto& stage : stages_)
-    calls.push_back(stage->queue.Post([&names](StageLink& link) { return link.Find(names); }));
   std::map<PieceKey, std::size_t> holders;
-  Status status;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Result<std::vector<PieceKey>> found = Wait(calls[i]);
-    if (!found) {
-      status = tl::unexpected<Error>(Failed(i, found.error()));
-      continue;
-    }
-    for (const PieceKey& piece : std::set<PieceKey>(found->begin(), found->end()))
-      if (stages_[i]->Has(piece.component)) ++holders[piece];
-  }
-  SKIPPY_RETURN_IF_ERROR(status);
+  SKIPPY_RETURN_IF_ERROR(Ask(
+      Indices(), [&names](StageLink& link, std::size_t) { return link.Find(names); },
+      [&](std::size_t index, const Result<std::vector<PieceKey>>& found) {
+        for (const PieceKey& piece : std::set<PieceKey>(found->begin(), found->end()))
+          if (stages_[index]->Has(piece.component)) ++holders[piece];
+      }));
   std::set<PieceKey> pieces;
-  for (const auto& [piece, count] : holders) {
-    const auto needed = std::count_if(stages_.begin(), stages_.end(), [&](const auto& stage) {
-      return stage->Has(piece.component);
-    });
-    if (count == static_cast<std::size_t>(needed) && !distrusted_.contains(piece))
+  for (const auto& [piece, count] : holders)
+    if (count == Indices(piece.component).size() && !distrusted_.contains(piece))
       pieces.insert(piece);
-  }
   return pieces;
 }
 
@@ -657,19 +642,19 @@ Status PipelineRuntime::Forget() {
   activations_.DropAll();
   distrusted_.clear();
   // All that can be reached, also when one cannot.
-  Status status;
-  std::vector<std::pair<std::size_t, std::future<Status>>> calls;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    if (const Status reached = Reach(i); !reached) {
-      status = reached;
-      continue;
+  Status away;
+  std::vector<std::size_t> reached;
+  for (const std::size_t index : Indices()) {
+    if (Status status = Reach(index)) {
+      reached.push_back(index);
+    } else {
+      away = std::move(status);
     }
-    calls.emplace_back(i, stages_[i]->queue.Post([](StageLink& link) { return link.Forget(); }));
   }
-  for (auto& [index, call] : calls)
-    if (const Status dropped = Wait(call); !dropped)
-      status = tl::unexpected<Error>(Failed(index, dropped.error()));
-  return status;
+  const Status forgotten = Ask(
+      reached, [](StageLink& link, std::size_t) { return link.Forget(); },
+      [](std::size_t, const Status&) {});
+  return forgotten ? away : forgotten;
 }
 
 void PipelineRuntime::Bind(SeqId lane, const Namespace& ns) {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -45,7 +46,7 @@ class PipelineRuntime final : public runtime::Runtime, public runtime::StateKeep
   ~PipelineRuntime() override;
 
   const runtime::RuntimeInfo& info() const override { return info_; }
-  const std::vector<DescribedStage>& stages() const { return described_; }  // by layers
+  std::vector<DescribedStage> stages() const;  // by layers
   Status Decode(std::span<const runtime::DecodeItem> items) override;
   std::span<const float> Logits(std::size_t item) override;
   Pos End(SeqId lane) const override;
@@ -75,6 +76,11 @@ class PipelineRuntime final : public runtime::Runtime, public runtime::StateKeep
   Status Reach(std::size_t index);
   Status ReachAll();
   Error Failed(std::size_t index, const Error& error);
+  std::vector<std::size_t> Indices(std::optional<Component> component = std::nullopt) const;
+  template <class Call, class Take>
+  Status Ask(const std::vector<std::size_t>& indices, Call call, Take take);
+  template <class Call>
+  Status Move(Lane& lane, Call call);
   bool Restored(std::size_t index, Pos end, const LanePlace& place) const;
   Status Settle(Lane& lane, std::size_t index);
   void SettleAll(Lane& lane);
@@ -97,7 +103,6 @@ class PipelineRuntime final : public runtime::Runtime, public runtime::StateKeep
   const Coordinator coordinator_;
   const TokenRows& rows_;
   ActivationStore activations_;
-  std::vector<DescribedStage> described_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<Lane> lanes_;
   runtime::RuntimeInfo info_;
