@@ -2,13 +2,14 @@
 """Cuts a model of every family into stages, certifies stages of a deep one, and writes docs/evidence/stages.md.
 
     tools/stage_evidence.py [--skippy build/skippy] [--fixtures build/fixtures] [--models FOLDER] [--out docs/evidence]
-                            [--wires-only]
+                            [--only wires|gates|wide] [--scratch FOLDER]
 
 Every family's fixture, and its real model where there is one, is cut in three; the stages one behind the other must give
-the whole model's logits, bit by bit. The gates are stages of DeepSeek-V3's layout with all its 61 layers and random
-weights (made for it, about 1 GB). What the wires between stages lose is measured on real models; --wires-only writes
-that section anew and leaves the rest of the file as it is. Exits 1 when stages are not equal, a stage is not certified, a
-gate is missed or the exact wire is not exact.
+the whole model's logits, bit by bit, and each alone what its layers give in the model. The gates are stages of
+DeepSeek-V3's layout with all its 61 layers and random weights (made for it, about 1 GB). One of its layers with experts in
+true widths (12 GB, and as much for the stage cut from it, in --scratch) shows what a layer's state costs. What the wires
+between stages lose is measured on real models. --only writes one section anew and leaves the rest of the file as it is.
+Exits 1 when stages are not equal, a stage is not certified, a gate is missed or the exact wire is not exact.
 """
 import argparse
 import json
@@ -43,6 +44,7 @@ def cut(skippy, model, folder):
     """One table row's last cells: equal or the reason, what was added, how input and output go."""
     command = [skippy, "stage", "split", "--model", model, "--out", folder, "--auto", STAGES, "--json"]
     done = run(command, good=(0, 1, 2))
+    alone = json.loads(run([*command, "--check-alone"]).stdout)["check"] if done.returncode != 2 else None
     if done.returncode == 2:
         reason = done.stderr.strip().split(": ", 2)[-1]
         return {"equal": None, "reason": reason.split("into stages: ")[-1]}
@@ -50,7 +52,8 @@ def cut(skippy, model, folder):
     stages = [package["manifest"] for package in told["packages"][1:]]
     ways = {stage["input"].get("node", "embeddings") for stage in stages[1:]}
     added = {text for stage in stages for text in stage["added"] if "vocabulary" not in text}
-    return {"equal": told["check"]["passed"], "rows": told["check"]["rows"], "input": sorted(ways),
+    return {"equal": told["check"]["passed"] and alone["passed"], "rows": told["check"]["rows"],
+            "rows_alone": alone["rows"], "input": sorted(ways),
             "added": sorted(added), "layers": [stage["layers"] for stage in stages]}
 
 
@@ -66,7 +69,8 @@ def families(arguments):
                 yield {"title": family["title"], "model": name, "real": folder == arguments.models,
                        **cut(arguments.skippy, os.path.join(folder, name), os.path.join(out, "packages"))}
         if not models:
-            yield {"title": family["title"], "model": "none", "real": False, "equal": None, "reason": family["reason"]}
+            yield {"title": family["title"], "model": "none", "real": False, "equal": None,
+                   "reason": f"not examined, since stages need a state that can be kept: {family['reason']}"}
 
 
 def gates(arguments, folder):
@@ -107,7 +111,7 @@ def family_table(rows):
         if row["equal"] is None:
             lines.append(f"| {row['title']} | {model} | cannot be cut: {row['reason']} |  |  |")
             continue
-        word = f"bit by bit, {row['rows']} rows of logits" if row["equal"] else "NO"
+        word = f"bit by bit, {row['rows']} rows of logits; alone {row['rows_alone']} rows" if row["equal"] else "NO"
         lines.append(f"| {row['title']} | {model} | {word} | {', '.join(row['input'])} | {'; '.join(row['added']) or 'nothing'} |")
     return "\n".join(lines)
 
@@ -165,31 +169,73 @@ Measured with skippy {machine.commit_of(ROOT)[:10]}, {told['cpu']}, {time.strfti
 """
 
 
-def write_wires(path, section):
-    """The section in place of the one that is there, or where it belongs."""
+def write_section(path, section):
+    """In place of the one with the same heading, or behind all others."""
     with open(path, encoding="utf-8") as file:
-        text = file.read()
-    text, found = re.subn(r"^(## Wires\n.*?)?(?=^## Stages of )", lambda _: section, text, count=1, flags=re.M | re.S)
-    if not found:
-        raise SystemExit(f"error: {path} has no place for the wires: make the whole file")
+        text = file.read().rstrip("\n") + "\n\n"
+    heading = section.split("\n", 1)[0]
+    text, found = re.subn(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", lambda _: section, text, count=1, flags=re.M | re.S)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write((text if found else text + section).rstrip("\n") + "\n")
 
 
-def document(rows, certificates, measured):
+def where_and_when():
     told = machine.describe_machine()
+    return f"skippy {machine.commit_of(ROOT)[:10]}, {told['cpu']}, {told['cores']} cores, {time.strftime('%Y-%m-%d', time.gmtime())}"
+
+
+def wide(arguments):
+    """One layer in true widths: what it is, its state in both forms, and its certificate."""
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+        print("a layer with experts in DeepSeek-V3's widths", file=sys.stderr)
+        run([arguments.skippy, "fixtures", "--family", "deepseek3", "--size", "wide", "--out", folder], good=(0,))
+        model = os.path.join(folder, "deepseek3-wide.gguf")
+        told = json.loads(run([arguments.skippy, "families", "--model", model, "--no-measure", "--json"]).stdout)
+        made = {"bytes": os.path.getsize(model), "mla": told["mla"]}
+        split = run([arguments.skippy, "stage", "split", "--model", model, "--out", f"{folder}/packages", "--layers", "0..1",
+                     "--no-check", "--json"], good=(0,))
+        made["parameters"] = json.loads(split.stdout)["packages"][0]["manifest"]["model"]["parameters"]
+        os.remove(model)
+        run([arguments.skippy, "stage", "certify", "--package", f"{folder}/packages/stage-0..1", "--q8-wire", "--rounds", 5,
+             "--json", f"{folder}/certificate.json"])
+        with open(f"{folder}/certificate.json", encoding="utf-8") as file:
+            return {**made, "certificate": json.load(file)}
+
+
+def wide_section(made):
+    told, mla = made["certificate"], made["mla"]
+    ratios = [a / b for a, b in zip(told["recompute_ms"], told["restore_ms"])]
+    latent, expanded = mla["latent_bytes_per_token"], mla["expanded_bytes_per_token"]
+    prefix = told["prefix"]
+    verdicts = ", ".join(f"{lane['name']} {lane['verdict']}" for lane in told["lanes"])
+    return f"""## A layer of DeepSeek-V3 in its true widths
+One layer with experts: 7,168 wide, 128 heads over a latent of 512 + 64, all 256 experts of 2,048 (8 of 4 groups of 8 used) and a
+shared one; {made['parameters'] / 1e9:.1f} billion random weights in Q8_0, {made['bytes'] / 2**30:.1f} GiB, with the head of a small vocabulary. Fed with synthetic rows.
+
+| | latent | expanded |
+| --- | --- | --- |
+| state of a token in this layer | {latent:,} bytes (held) | {expanded:,} bytes ({expanded / latent:.1f} times) |
+| of a token in 61 such layers | {61 * latent:,} bytes | {61 * expanded:,} bytes |
+| of a prefix of 4,096 tokens in 61 | {61 * 4096 * latent / 2**30:.2f} GiB | {61 * 4096 * expanded / 2**30:.1f} GiB |
+
+Certified ({verdicts}). {prefix} tokens and one more, one thread, {len(ratios)} rounds in turns: computed in
+{statistics.median(told['recompute_ms']):,.0f} ms, restored in {statistics.median(told['restore_ms']):.1f} ms (most of that is the one more token), {told['times_faster']:.1f} times faster ({min(ratios):.1f} to {max(ratios):.1f}); the
+state is {told['state_bytes'] / 1024:.0f} KiB.
+
+```sh
+skippy fixtures --family deepseek3 --size wide --out DIR
+skippy stage split --model DIR/deepseek3-wide.gguf --out DIR/packages --layers 0..1 --no-check
+skippy stage certify --package DIR/packages/stage-0..1 --q8-wire --rounds 5
+```
+
+{where_and_when()}.
+
+"""
+
+
+def gate_section(certificates):
     limit = certificates[0]["model_bytes"] * 4 // 5 / 2**20
-    return f"""# Evidence: models cut into stages
-
-Made by `make stage-evidence` (`tools/stage_evidence.py`). [stages.md](../stages.md) says what a stage is.
-
-## Every family
-Cut in three of nearly equal size; the stages one behind the other against the whole model: a prompt of 150 tokens in chunks
-of 64, then 16 greedy tokens, one thread. Models marked \\* are synthetic: random weights in the family's real layout.
-
-{family_table(rows)}
-
-{wire_section(measured)}## Stages of DeepSeek-V3's layout
+    return f"""## Stages of DeepSeek-V3's layout
 61 layers as in the published model (three dense ones, then experts in groups with a shared one, latent attention, YaRN), widths
 scaled down, random weights: {certificates[0]['model_bytes'] / 2**20:.0f} MiB. Each stage alone, in a process that may have {limit:.0f} MiB of address space. 128 tokens
 and one more, one thread: median and spread of {len(certificates[0]['restore_ms'])} rounds in turns. The int8 wire's error stands beside that of an
@@ -197,7 +243,24 @@ input changed by one unit in the last place.
 
 {gate_table(certificates)}
 
-skippy {machine.commit_of(ROOT)[:10]}, {told['cpu']}, {told['cores']} cores, {time.strftime("%Y-%m-%d", time.gmtime())}.
+{where_and_when()}.
+
+"""
+
+
+def document(rows, certificates, measured, made):
+    return f"""# Evidence: models cut into stages
+
+Made by `make stage-evidence` (`tools/stage_evidence.py`). [stages.md](../stages.md) says what a stage is.
+
+## Every family
+Cut in three of nearly equal size; the stages one behind the other against the whole model: a prompt of 150 tokens in chunks
+of 64, then 16 greedy tokens, one thread. Alone: each stage against the model whose other layers have no weights, which is how
+stages of a model that does not fit in memory are checked. Models marked \\* are synthetic: random weights in the family's real layout.
+
+{family_table(rows)}
+
+{wire_section(measured)}{gate_section(certificates)}{wide_section(made).rstrip()}
 """
 
 
@@ -207,21 +270,30 @@ def main():
     parser.add_argument("--fixtures", default=os.path.join(ROOT, "build", "fixtures"))
     parser.add_argument("--models", default=os.environ.get("SKIPPY_MODELS") or os.path.expanduser("~/.cache/skippy/models"))
     parser.add_argument("--out", default=os.path.join(ROOT, "docs", "evidence"))
-    parser.add_argument("--wires-only", action="store_true", help="write the section on wires anew, nothing else")
+    parser.add_argument("--scratch", help="folder with 26 GB of room for the wide layer; default the system's")
+    parser.add_argument("--only", choices=("wires", "gates", "wide"), help="write this section anew, nothing else")
     arguments = parser.parse_args()
-    measured = list(wires(arguments))
-    exact = all(told["passed"] for told in measured)
-    if arguments.wires_only:
-        write_wires(os.path.join(arguments.out, "stages.md"), wire_section(measured))
-        return 0 if exact else 1
+    path = os.path.join(arguments.out, "stages.md")
+    only = arguments.only
+    good = True
+    if only in (None, "wires"):
+        measured = list(wires(arguments))
+        good = good and all(told["passed"] for told in measured)
+    if only in (None, "gates"):
+        with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+            certificates = list(gates(arguments, folder))
+        good = good and all(told["passed"] and told["times_faster"] >= told["least"] for told in certificates)
+    if only in (None, "wide"):
+        made = wide(arguments)
+        good = good and made["certificate"]["passed"]
+    if only is not None:
+        write_section(path, {"wires": lambda: wire_section(measured), "gates": lambda: gate_section(certificates),
+                             "wide": lambda: wide_section(made)}[only]())
+        return 0 if good else 1
     rows = list(families(arguments))
-    with tempfile.TemporaryDirectory() as folder:
-        certificates = list(gates(arguments, folder))
-    with open(os.path.join(arguments.out, "stages.md"), "w", encoding="utf-8") as file:
-        file.write(document(rows, certificates, measured))
-    good = exact and all(row["equal"] is not False for row in rows)
-    good = good and all(told["passed"] and told["times_faster"] >= told["least"] for told in certificates)
-    return 0 if good else 1
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(document(rows, certificates, measured, made))
+    return 0 if good and all(row["equal"] is not False for row in rows) else 1
 
 
 if __name__ == "__main__":

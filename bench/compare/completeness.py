@@ -19,11 +19,20 @@ def complaints(results):
         if scenario["status"] != "done":
             found.append(f"{name}: {scenario['status']}: {scenario.get('error', 'not run to its end')}")
         elif scenario["group"] == "tokens":
-            found += [f"no cell {name}.{cell}" for cell in missing_cells(scenario)] + wrong_answers(name, scenario)
+            found += judged(name, scenario)
+        elif scenario["group"] == "use":
+            found += [f"no cell {name}.rows"] * (not scenario.get("rows"))
+            for kind, row in (scenario.get("rows") or {}).items():
+                found += judged(f"{name}.{kind}", row)
         elif scenario["group"] == "parity":
             found += [f"no cell {name}.rows"] * (not scenario.get("rows"))
             found += [f"{name}: {reason}" for reason in scenario.get("gate", {}).get("why_not", [])]
     return found
+
+
+def judged(name, scenario):
+    """A token scenario, or a kind of use case, which has the same cells."""
+    return [f"no cell {name}.{cell}" for cell in missing_cells(scenario)] + wrong_answers(name, scenario)
 
 
 def missing_cells(scenario):

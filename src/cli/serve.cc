@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +33,9 @@
 
 namespace skippy::cli {
 namespace {
+
+// How long a step may go on when the server is told to stop.
+constexpr std::chrono::seconds kPatience{2};
 
 int Fail(const Error& error) { return FailedToStart("skippy serve", error); }
 
@@ -225,6 +230,18 @@ Status Load(const ServeOptions& options, Loaded& loaded) {
   return {};
 }
 
+// Ends running requests, so that their handlers return. A stage that does not answer is not waited
+// for: what it was asked for is given up anyway.
+void StopEngine(Loaded& loaded) {
+  std::promise<void> stopped;
+  std::thread patience([&loaded, done = stopped.get_future()] {
+    if (done.wait_for(kPatience) == std::future_status::timeout) loaded.served->Disconnect();
+  });
+  loaded.engine->Stop();
+  stopped.set_value();
+  patience.join();
+}
+
 }  // namespace
 
 int Serve(std::vector<std::string> arguments) {
@@ -263,7 +280,7 @@ int Serve(std::vector<std::string> arguments) {
   WaitForStop();
   Say("skippy: stopping");
   loaded.state->stopping.store(true);
-  loaded.engine->Stop();  // ends running requests, so that their handlers return
+  StopEngine(loaded);
   (*server)->Stop();
   return 0;
 }

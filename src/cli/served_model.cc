@@ -98,7 +98,8 @@ Status ServedModel::LoadStages(const ServeOptions& options, const std::string& f
   coordinator.width = vocabulary_->rows->width();
   coordinator.vocab = vocabulary_->rows->tokens();
   coordinator.wire = setup_.wire;
-  const rpc::ClientOptions client = ClientOptionsOf(setup_);
+  rpc::ClientOptions client = ClientOptionsOf(setup_);
+  client.hangup = hangup_;
   std::vector<std::unique_ptr<pipeline::StageLink>> links;
   for (const std::string& address : setup_.addresses) {
     SKIPPY_TRY(auto found, rpc::Connect(address, client));

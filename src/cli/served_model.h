@@ -13,6 +13,7 @@
 #include "cli/serve_options.h"
 #include "llama/model.h"
 #include "pipeline/pipeline_runtime.h"
+#include "rpc/hangup.h"
 #include "runtime/runtime.h"
 #include "skippy/result.h"
 #include "stage/load.h"
@@ -26,6 +27,8 @@ class ServedModel {
   const llama::Model& model() const { return vocabulary_ ? *vocabulary_->model : *whole_; }
   runtime::Runtime& runtime() { return *runtime_; }
   bool in_stages() const { return pipeline_ != nullptr; }
+  // Ends what is asked of stages of other processes, for good. Thread-safe.
+  void Disconnect() { hangup_->Now(); }
   // What clients are told; none: the file says it.
   std::optional<api::StagedModel> Staged() const;
   std::string FamilyWords() const;  // the model's, and whether its memory is as that family's
@@ -40,6 +43,7 @@ class ServedModel {
 
   std::string file_;
   StagesSetup setup_;
+  std::shared_ptr<rpc::Hangup> hangup_ = std::make_shared<rpc::Hangup>();
   std::unique_ptr<llama::Model> whole_;
   std::optional<stage::LoadedVocabulary> vocabulary_;
   std::unique_ptr<runtime::Runtime> runtime_;  // destroyed before what it reads

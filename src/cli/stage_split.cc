@@ -1,5 +1,5 @@
 // skippy stage split: a model in, packages of layers out; then the stages are held against the
-// whole model, where that fits in memory.
+// whole model or, where that does not fit in memory, each against a hollow one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +23,7 @@ using stage::Package;
 struct Options {
   stage::SplitOptions split;
   bool check = true;
+  bool alone = false;  // even where the whole model fits
   bool json = false;
 };
 
@@ -42,24 +43,49 @@ Result<std::vector<Package>> RunSplit(const Options& options) {
                       });
 }
 
-// Where the stages are the whole model and both fit in memory.
+bool Fits(std::uint64_t bytes) {
+  const std::uint64_t available = llama::HostAvailableBytes();
+  return available == 0 || bytes <= available;
+}
+
+Status CheckAlone(const Options& options, stage::SplitOutcome& outcome) {
+  const std::vector<Package>& packages = outcome.packages;
+  SKIPPY_TRY(const auto source, stage::Source::Open(options.split.model));
+  const ProgressLine line;
+  for (std::size_t i = 1; i < packages.size(); ++i) {
+    const stage::Manifest& manifest = packages[i].manifest;
+    const std::string name = "stage " + stage::ToString(manifest.layers);
+    if (!Fits(manifest.bytes + packages.front().manifest.bytes)) {
+      outcome.not_checked = name + " itself does not fit in memory";
+      return {};
+    }
+    const auto result = stage::CheckAlone(*source, packages.front().folder, packages[i].folder,
+                                          packages[i].folder + "/check", {},
+                                          [&](std::uint64_t done, std::uint64_t total) {
+                                            line(done >> 20U, total >> 20U, "MiB to check " + name);
+                                            return !interrupted;
+                                          });
+    if (!result && result.error().code == ErrorCode::kUnavailable) {  // no room on disk
+      outcome.not_checked = fmt::format("{}: {}", name, result.error().message);
+      return {};
+    }
+    if (!result) return tl::unexpected<Error>(result.error());
+    outcome.checks.push_back({manifest.layers, *result});
+  }
+  return {};
+}
+
 Status Check(const Options& options, stage::SplitOutcome& outcome) {
   const std::vector<Package>& packages = outcome.packages;
-  if (!packages[1].manifest.first() || !packages.back().manifest.last()) {
-    outcome.not_checked = "these stages are not the whole model";
-    return {};
-  }
-  const std::uint64_t needed = 2 * packages.front().manifest.model.bytes;
-  const std::uint64_t available = llama::HostAvailableBytes();
-  if (available > 0 && needed > available) {
-    outcome.not_checked = fmt::format("the model and its stages need {} MiB of memory, {} are free",
-                                      needed >> 20U, available >> 20U);
-    return {};
-  }
+  outcome.alone = options.alone || !packages[1].manifest.first() ||
+                  !packages.back().manifest.last() ||
+                  !Fits(2 * packages.front().manifest.model.bytes);
+  if (outcome.alone) return CheckAlone(options, outcome);
   std::vector<std::string> stages;
   for (std::size_t i = 1; i < packages.size(); ++i) stages.push_back(packages[i].folder);
-  SKIPPY_TRY(outcome.check,
+  SKIPPY_TRY(const stage::CheckResult result,
              stage::CheckStages(options.split.model, packages.front().folder, stages, {}));
+  outcome.checks.push_back({{0, packages.back().manifest.layers.end}, result});
   return {};
 }
 
@@ -76,8 +102,17 @@ void AddFlags(CLI::App& app, Options& options) {
                   "as few stages as possible, none larger (k, m, g: units of 1000; ki, mi, gi)")
       ->transform(CLI::AsSizeValue(false));
   cut->require_option(1);
-  app.add_flag("!--no-check", options.check,
-               "do not hold the stages against the whole model afterwards");
+  app.add_flag_callback(
+      "--real-first-stage", [&options] { options.split.first = stage::FirstStage::kReal; },
+      "the first stage gets the tokenizer and the embedding rows too: it takes tokens, and stands "
+      "for the vocabulary package");
+  auto* no_check = app.add_flag("!--no-check", options.check,
+                                "do not hold the stages against the model afterwards");
+  app.add_flag(
+         "--check-alone", options.alone,
+         "hold each stage alone against the model's other layers without their weights, as is "
+         "done where the whole model does not fit in memory")
+      ->excludes(no_check);
   app.add_flag("--json", options.json, "tell the result as JSON");
 }
 
@@ -99,9 +134,13 @@ int StageSplit(std::vector<std::string> arguments) {
   }
   auto packages = RunSplit(options);
   if (!packages) return Failed(packages.error());
-  stage::SplitOutcome outcome{std::move(*packages), std::nullopt, "not asked for"};
-  if (options.check)
-    if (const Status checked = Check(options, outcome); !checked) return Failed(checked.error());
+  stage::SplitOutcome outcome;
+  outcome.packages = std::move(*packages);
+  if (!options.check) {
+    outcome.not_checked = "not asked for";
+  } else if (const Status checked = Check(options, outcome); !checked) {
+    return Failed(checked.error());
+  }
   std::printf("%s", (options.json ? stage::ToJson(outcome) : stage::ToText(outcome)).c_str());
   return outcome.Passed() ? 0 : 1;
 }

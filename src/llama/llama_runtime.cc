@@ -112,7 +112,7 @@ class LlamaRuntime final : public runtime::Runtime,
   std::vector<llama_seq_id*> sequence_pointers_;
   std::vector<std::int8_t> wants_logits_;
   std::vector<std::int32_t> logits_rows_;  // of each item of the last Decode; -1: not wanted
-  std::vector<PosRange> output_rows_;      // of each item of the last DecodeRows
+  std::vector<PosRange> output_rows_;      // of each item of the last step
 };
 
 LlamaRuntime::LlamaRuntime(const Model& model, const runtime::RuntimeOptions& options,
@@ -272,17 +272,25 @@ Status LlamaRuntime::Advance(std::span<const Step> steps) {
 
 Status LlamaRuntime::Decode(std::span<const runtime::DecodeItem> items) {
   logits_rows_.clear();
-  if (stage_)
+  output_rows_.clear();
+  if (stage_ && !stage_->nodes().takes_tokens)
     return Err(ErrorCode::kUnsupported, "decode: a stage takes rows of activations, not tokens");
   steps_.clear();
-  for (const runtime::DecodeItem& item : items)
-    steps_.push_back({item.lane, item.pos, static_cast<Pos>(item.tokens.size()), item.want_logits});
+  Pos before = 0;
+  for (const runtime::DecodeItem& item : items) {
+    const auto tokens = static_cast<Pos>(item.tokens.size());
+    steps_.push_back({item.lane, item.pos, tokens, item.want_logits && !Captures()});
+    output_rows_.push_back({before, before + tokens});
+    before += tokens;
+  }
   SKIPPY_RETURN_IF_ERROR(CheckSteps(steps_));
   tokens_.clear();
   for (const runtime::DecodeItem& item : items) {
     SKIPPY_RETURN_IF_ERROR(CheckTokens(item.tokens));
     tokens_.insert(tokens_.end(), item.tokens.begin(), item.tokens.end());
   }
+  rows_ = {};
+  if (stage_) stage_->Begin({}, before);
   return Advance(steps_);
 }
 
@@ -306,7 +314,7 @@ Status LlamaRuntime::DecodeRows(std::span<const runtime::RowsItem> items) {
   std::vector<float> input;
   for (const runtime::RowsItem& item : items)
     input.insert(input.end(), item.rows.begin(), item.rows.end());
-  stage_->Begin(input);
+  stage_->Begin(input, before);
   // Injected rows are written over a node of a graph that begins with tokens.
   const bool injected = !stage_->nodes().inject.empty();
   rows_ = injected ? std::span<const float>() : input;

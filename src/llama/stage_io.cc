@@ -31,21 +31,22 @@ bool StageIo::Evaluated(ggml_tensor* node) {
   return true;
 }
 
-void StageIo::Begin(std::span<const float> rows) {
+void StageIo::Begin(std::span<const float> rows, std::size_t tokens) {
   input_ = rows;
+  expected_ = tokens * nodes_.width;
   captured_.clear();
   injections_ = 0;
   captures_ = 0;
 }
 
 Status StageIo::Finish() const {
-  if (!nodes_.inject.empty() && injections_ != 1)
+  if (!nodes_.inject.empty() && !input_.empty() && injections_ != 1)
     return Err(ErrorCode::kInternal,
                fmt::format("the graph has '{}' {} times, not once", nodes_.inject, injections_));
-  if (captures() && (captures_ != 1 || captured_.size() != input_.size()))
+  if (captures() && (captures_ != 1 || captured_.size() != expected_))
     return Err(ErrorCode::kInternal,
                fmt::format("the graph has '{}' {} times with {} values, not once with {}",
-                           nodes_.capture, captures_, captured_.size(), input_.size()));
+                           nodes_.capture, captures_, captured_.size(), expected_));
   return {};
 }
 

@@ -22,6 +22,8 @@ struct StageNodes {
       inject;  // the input is written over this node's value; empty: it enters as embeddings
   std::string capture;      // the output is read from this node; empty: logits leave
   std::uint32_t width = 0;  // floats a token
+  // The model's own embedding rows are in the file: tokens may enter instead of rows.
+  bool takes_tokens = false;
 };
 
 class StageIo {
@@ -33,8 +35,8 @@ class StageIo {
   // For llama_context_params::cb_eval, with this as user data.
   static bool OnNode(ggml_tensor* node, bool ask, void* self);
 
-  // Before a forward pass. `rows` must live until Finish.
-  void Begin(std::span<const float> rows);
+  // Before a forward pass of `tokens` tokens. `rows` must live until Finish; empty: tokens enter.
+  void Begin(std::span<const float> rows, std::size_t tokens);
   // After it: whether every node was met.
   Status Finish() const;
 
@@ -47,6 +49,7 @@ class StageIo {
 
   const StageNodes nodes_;
   std::span<const float> input_;
+  std::size_t expected_ = 0;  // values that leave
   std::vector<float> captured_;
   int injections_ = 0;
   int captures_ = 0;

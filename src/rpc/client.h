@@ -20,6 +20,7 @@
 #include "pipeline/piece_source.h"
 #include "pipeline/stage_link.h"
 #include "pipeline/wire.h"
+#include "rpc/hangup.h"
 #include "skippy/result.h"
 
 namespace skippy::rpc {
@@ -34,6 +35,7 @@ struct ClientOptions {
   std::chrono::milliseconds call_timeout{30'000};  // of all others within a session
   std::chrono::milliseconds timeout{600'000};      // of Decode, Restore, Find and Fetch
   pipeline::WireFormat wire = pipeline::WireFormat::kF32;
+  std::shared_ptr<Hangup> hangup = {};  // null: calls end by themselves only
 };
 
 // One link for each stage that the server has; with a range in the address (rpc/address.h) for that

@@ -40,6 +40,7 @@ class Connection {
                         std::chrono::milliseconds timeout) {
     grpc::ClientContext context;
     Prepare(context, timeout);
+    const Hangup::Call running(options_.hangup.get(), context);
     Response response;
     const grpc::Status status = (Stub().get()->*method)(&context, request, &response);
     if (!status.ok()) return tl::unexpected(Failed(context, status, address, name, timeout));
@@ -56,6 +57,7 @@ class Connection {
                      const Request& request, std::chrono::milliseconds timeout, Take take) {
     grpc::ClientContext context;
     Prepare(context, timeout);
+    const Hangup::Call running(options_.hangup.get(), context);
     const auto stub = Stub();
     const auto reader = (stub.get()->*method)(&context, request);
     Status taken;

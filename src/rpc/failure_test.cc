@@ -119,6 +119,22 @@ TEST_F(Failure, NoCallWaitsForEver) {
   stage_.gate.Open();
 }
 
+TEST_F(Failure, AHangupEndsWhatIsRunningAndWhatComes) {
+  Serving serving({&stage_.host});
+  const auto hangup = std::make_shared<Hangup>();
+  const auto link = MustAttach(serving.address, {.hangup = hangup});
+  ASSERT_TRUE(link);
+  stage_.gate.Shut();
+  std::thread stop([&] {
+    stage_.gate.AwaitSomebodyWaiting();
+    hangup->Now();
+  });
+  EXPECT_TRUE(IsError(Step(*link), ErrorCode::kUnavailable, {link->address()}));
+  stop.join();
+  EXPECT_TRUE(IsError(link->Attach(), ErrorCode::kUnavailable, {link->address()}));
+  stage_.gate.Open();
+}
+
 TEST_F(Failure, ACallWhoseClientIsGoneBeforeItsTurnIsNotCarriedOut) {
   Stage second(Layers(kModel, 2, 4));
   Serving serving({&stage_.host, &second.host});

@@ -85,7 +85,7 @@ Error FromStatus(const grpc::ClientContext& context, const grpc::Status& status,
               fmt::format("{}: no answer to {} within {} s", call.address, call.name,
                           std::chrono::duration<double>(call.timeout).count())};
     case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::CANCELLED:  // by the server: no call is cancelled on this side
+    case grpc::StatusCode::CANCELLED:  // by the server, or by a Hangup
       return {ErrorCode::kUnavailable,
               fmt::format("{} is away: {}{}", call.address, said, Advice(said, call))};
     case grpc::StatusCode::UNAUTHENTICATED:

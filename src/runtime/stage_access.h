@@ -2,8 +2,9 @@
 // activations (for the first layers: embeddings), what leaves it are rows again or, from the last
 // layers, logits.
 //
-// A runtime may implement it beside Runtime, whose Decode it then refuses; everything else (lanes,
-// export, import) is Runtime's and means the state of these layers. The caller asks by
+// A runtime may implement it beside Runtime, whose Decode it then refuses, unless it holds the
+// model's embedding rows too: then Decode is DecodeRows with the tokens' rows. Everything else
+// (lanes, export, import) is Runtime's and means the state of these layers. The caller asks by
 // dynamic_cast.
 //
 // Guarantees: with the same chunks, rows and settings, the same bits as in the whole model. Threads
@@ -48,7 +49,7 @@ class StageAccess {
   // In the order in which they lie in an export, all of it. A layer may have several parts. Never
   // changes.
   virtual std::vector<StatePart> Parts(Component component) const = 0;
-  // What left the layers for `item`, token-major; valid until the next DecodeRows.
+  // What left the layers for `item`, token-major; valid until the next step.
   virtual std::span<const float> OutputRows(std::size_t item) const = 0;
 };
 

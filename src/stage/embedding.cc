@@ -12,9 +12,9 @@ namespace skippy::stage {
 
 Result<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Open(const std::string& folder) {
   SKIPPY_TRY(const Manifest manifest, ReadManifest(folder));
-  if (manifest.kind != "vocabulary")
+  if (!manifest.has_vocabulary())
     return Err(ErrorCode::kInvalidArgument,
-               fmt::format("'{}' is a stage, not a vocabulary", folder));
+               fmt::format("'{}' is a stage without the vocabulary", folder));
   std::unique_ptr<EmbeddingTable> table(new EmbeddingTable());
   SKIPPY_TRY(table->source_, Source::Open(folder + "/" + kSliceName));
   table->tensor_ = table->source_->Find("token_embd.weight");

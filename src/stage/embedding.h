@@ -1,4 +1,5 @@
-// The embedding rows of a model, read from a vocabulary package: what enters the first stage.
+// The embedding rows of a model, read from a vocabulary package or from a first stage that has
+// them: what enters the first stage.
 //
 // Guarantees: the bits that llama.cpp's own lookup gives on the CPU. Threads: thread-safe for
 // reading. Errors: kInvalidArgument (no such tensor, a token beyond it, the file became shorter).
@@ -18,7 +19,7 @@ namespace skippy::stage {
 
 class EmbeddingTable final : public pipeline::TokenRows {
  public:
-  // `folder`: of the vocabulary package.
+  // `folder`: of the package.
   static Result<std::unique_ptr<EmbeddingTable>> Open(const std::string& folder);
 
   std::uint32_t width() const override { return width_; }

@@ -28,7 +28,8 @@ Result<llama::StageRuntime> NewRuntime(const Manifest& manifest, const llama::Mo
   return llama::MakeStageRuntime(model, options,
                                  {.inject = manifest.input.node,
                                   .capture = manifest.output.node,
-                                  .width = manifest.input.width});
+                                  .width = manifest.input.width,
+                                  .takes_tokens = manifest.takes_tokens});
 }
 
 Result<LoadedStage> LoadStage(const std::string& folder, const LoadOptions& options) {
@@ -72,10 +73,12 @@ Result<std::string> FindVocabulary(const std::string& path) {
     const Result<Manifest> manifest = ReadManifest(folder);
     if (!manifest && manifest.error().code != ErrorCode::kNotFound)
       return tl::unexpected<Error>(manifest.error());
-    if (manifest && manifest->kind == "vocabulary") return folder;
+    if (manifest && manifest->has_vocabulary()) return folder;
   }
   return Err(ErrorCode::kNotFound,
-             fmt::format("'{}' is no vocabulary package of a model that was cut", path));
+             fmt::format("'{}' is no vocabulary package of a model that was cut, nor a first stage "
+                         "with the vocabulary",
+                         path));
 }
 
 }  // namespace skippy::stage

@@ -43,8 +43,9 @@ struct LoadedVocabulary {
 };
 Result<LoadedVocabulary> LoadVocabulary(const std::string& folder);
 
-// The folder of the vocabulary package that `path` means: the folder itself, the folder that the
-// model was cut into, or the package's file. kNotFound: none of them.
+// The folder of the vocabulary package (or of a first stage that stands for it) that `path` means:
+// the folder itself, the folder that the model was cut into, or the package's file. kNotFound: none
+// of them.
 Result<std::string> FindVocabulary(const std::string& path);
 
 }  // namespace skippy::stage

@@ -64,16 +64,18 @@ Manifest FromJson(const Json& json) {
   const Json& file = json.at("file");
   manifest.bytes = file.at("bytes").get<std::uint64_t>();
   manifest.digest = ReadDigest(file.at("blake3"));
-  if (manifest.kind == "vocabulary") {
+  manifest.takes_tokens = json.value("takes_tokens", false);
+  if (manifest.has_vocabulary())
     manifest.embedding_scale = json.at("embedding_scale").get<double>();
-    return manifest;
-  }
+  if (manifest.kind == "vocabulary") return manifest;
   const Json& layers = json.at("layers");
   manifest.layers = {layers.at(0).get<std::uint32_t>(), layers.at(1).get<std::uint32_t>()};
   if (manifest.layers.begin >= manifest.layers.end || manifest.layers.end > manifest.model.layers)
     throw std::runtime_error("layers is no range of the model's");
   manifest.input = ReadBoundary(json.at("input"));
   manifest.output = ReadBoundary(json.at("output"));
+  if (manifest.takes_tokens && !manifest.first())
+    throw std::runtime_error("only the first stage can take tokens");
   manifest.dummies_in_front = json.at("dummies_in_front").get<std::uint32_t>();
   manifest.added = json.at("added").get<std::vector<std::string>>();
   return manifest;
@@ -101,13 +103,13 @@ std::string ToJson(const Manifest& manifest) {
                    {"bytes", model.bytes},
                    {"parameters", model.parameters},
                    {"blake3", model.digest.Hex()}};
-  if (manifest.kind == "vocabulary") {
-    json["embedding_scale"] = manifest.embedding_scale;
-  } else {
+  if (manifest.has_vocabulary()) json["embedding_scale"] = manifest.embedding_scale;
+  if (manifest.kind == "stage") {
     json["layers"] = {manifest.layers.begin, manifest.layers.end};
     json["input"] = BoundaryJson(manifest.input, "embeddings");
     json["output"] = BoundaryJson(manifest.output, "logits");
     json["dummies_in_front"] = manifest.dummies_in_front;
+    json["takes_tokens"] = manifest.takes_tokens;
     json["added"] = manifest.added;
   }
   json["file"] = {

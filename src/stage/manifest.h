@@ -39,12 +39,15 @@ struct Manifest {
   LayerRange layers;  // stages
   Boundary input;
   Boundary output;
-  double embedding_scale = 1;          // vocabularies: on a row before it enters the first stage
+  // Stages: embedding rows and tokenizer are in the file too, so it stands for the vocabulary.
+  bool takes_tokens = false;
+  double embedding_scale = 1;          // of a vocabulary: on a row before it enters the first stage
   std::uint32_t dummies_in_front = 0;  // layers of the file before the first of the model's
   std::vector<std::string> added;
   std::uint64_t bytes = 0;
   Digest digest;  // BLAKE3 of the file
   bool first() const { return layers.begin == 0; }
+  bool has_vocabulary() const { return kind == "vocabulary" || takes_tokens; }
   bool last() const { return layers.end == model.layers; }
   bool operator==(const Manifest&) const = default;
 };

@@ -1,16 +1,30 @@
 #include "stage/self_check.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
 
 #include "llama/llama_runtime.h"
 #include "runtime/compare_floats.h"
 #include "skippy/random.h"
 #include "stage/chain.h"
+#include "stage/embedding.h"
+#include "stage/load.h"
+#include "stage/split.h"
 
 namespace skippy::stage {
 namespace {
 
 constexpr SeqId kLane{0};
+
+std::vector<Token> SomeTokens(Pos count, std::uint32_t vocabulary) {
+  std::vector<Token> tokens;
+  for (Pos i = 0; i < count; ++i) tokens.push_back(static_cast<Token>(SplitMix64(i) % vocabulary));
+  return tokens;
+}
 
 void Compare(std::span<const float> whole, std::span<const float> staged, Pos at,
              CheckResult& result) {
@@ -24,6 +38,110 @@ void Compare(std::span<const float> whole, std::span<const float> staged, Pos at
       std::max(result.largest_difference, runtime::LargestDifference(whole, staged));
 }
 
+// The prompt chunk by chunk, then single tokens.
+std::vector<PosRange> StepsOf(const CheckOptions& options) {
+  std::vector<PosRange> steps;
+  for (Pos at = 0; at < options.prompt; at += options.runtime.chunk)
+    steps.push_back({at, std::min(at + options.runtime.chunk, options.prompt)});
+  for (Pos at = options.prompt; at < options.prompt + options.steps; ++at)
+    steps.push_back({at, at + 1});
+  return steps;
+}
+
+// Rows of one place, one step behind the other: of a node, or the logits of each step's last token.
+struct Left {
+  std::vector<float> values;
+  std::vector<Pos> positions;
+
+  void Add(const llama::StageRuntime& run, PosRange step) {
+    const bool logits = run.stage->output_width() == 0;
+    const auto rows = logits ? run.runtime->Logits(0) : run.stage->OutputRows(0);
+    values.insert(values.end(), rows.begin(), rows.end());
+    for (Pos at = logits ? step.end - 1 : step.begin; at < step.end; ++at) positions.push_back(at);
+  }
+  std::span<const float> Row(std::size_t i) const {
+    const std::size_t width = values.size() / positions.size();
+    return std::span(values).subspan(i * width, width);
+  }
+};
+
+Result<Left> RunTokens(const llama::Model& model, const Boundary& boundary, TokenSpan tokens,
+                       const CheckOptions& options) {
+  SKIPPY_TRY(
+      const llama::StageRuntime run,
+      llama::MakeStageRuntime(
+          model, options.runtime,
+          {.inject = {}, .capture = boundary.node, .width = boundary.width, .takes_tokens = true}));
+  Left left;
+  for (const PosRange step : StepsOf(options)) {
+    const runtime::DecodeItem item{kLane, step.begin, tokens.subspan(step.begin, step.size()),
+                                   true};
+    SKIPPY_RETURN_IF_ERROR(run.runtime->Decode({&item, 1}));
+    left.Add(run, step);
+  }
+  return left;
+}
+
+Result<Left> RunRows(const std::string& folder, std::span<const float> rows,
+                     const CheckOptions& options) {
+  SKIPPY_TRY(const LoadedStage stage, LoadStage(folder, {.runtime = options.runtime}));
+  const std::size_t width = stage.manifest.input.width;
+  Left left;
+  for (const PosRange step : StepsOf(options)) {
+    const runtime::RowsItem item{kLane, step.begin,
+                                 rows.subspan(step.begin * width, step.size() * width), true};
+    SKIPPY_RETURN_IF_ERROR(stage.runtime.stage->DecodeRows({&item, 1}));
+    left.Add(stage.runtime, step);
+  }
+  return left;
+}
+
+class HollowFile {
+ public:
+  explicit HollowFile(std::string folder) : folder_(std::move(folder)) {}
+  ~HollowFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  HollowFile(const HollowFile&) = delete;
+  HollowFile& operator=(const HollowFile&) = delete;
+  Status Write(const Source& source, const SlicePlan& plan, const WriteProgress& progress) {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (error)
+      return Err(ErrorCode::kUnavailable, "cannot create '" + folder_ + "': " + error.message());
+    SKIPPY_TRY([[maybe_unused]] const WrittenFile written,
+               WriteSlice(source, plan, path(), progress));
+    return {};
+  }
+  std::string path() const { return folder_ + "/" + kSliceName; }
+
+ private:
+  const std::string folder_;
+};
+
+struct Reference {
+  std::vector<float> enters;
+  Left leaves;
+};
+
+Result<Reference> RunHollow(const std::string& path, const SlicePlan& plan,
+                            const EmbeddingTable& embedding, const CheckOptions& options) {
+  SKIPPY_TRY(const std::unique_ptr<llama::Model> model,
+             llama::Model::Load({.path = path, .adapters = {}}));
+  const std::vector<Token> tokens = SomeTokens(options.prompt + options.steps, embedding.tokens());
+  Reference reference;
+  if (plan.layers.begin == 0) {
+    reference.enters.resize(tokens.size() * embedding.width());
+    SKIPPY_RETURN_IF_ERROR(embedding.Rows(tokens, reference.enters));
+  } else {
+    SKIPPY_TRY(Left before, RunTokens(*model, plan.input, tokens, options));
+    reference.enters = std::move(before.values);
+  }
+  SKIPPY_TRY(reference.leaves, RunTokens(*model, plan.output, tokens, options));
+  return reference;
+}
+
 }  // namespace
 
 Result<CheckResult> CheckStages(const std::string& model, const std::string& vocabulary,
@@ -33,26 +151,42 @@ Result<CheckResult> CheckStages(const std::string& model, const std::string& voc
              llama::Model::Load({.path = model, .adapters = {}}));
   SKIPPY_TRY(const auto reference, llama::MakeRuntime(*whole, options.runtime));
   SKIPPY_TRY(const std::unique_ptr<Chain> chain, Chain::Load(vocabulary, stages, options.runtime));
-  const runtime::RuntimeInfo& info = reference->info();
-  std::vector<Token> tokens;
-  for (Pos i = 0; i < options.prompt; ++i)
-    tokens.push_back(static_cast<Token>(SplitMix64(i) % info.vocab));
+  std::vector<Token> tokens = SomeTokens(options.prompt, reference->info().vocab);
   CheckResult result;
-  Pos at = 0;
-  while (at < tokens.size()) {
-    const TokenSpan step =
-        TokenSpan(tokens).subspan(at, std::min<std::size_t>(info.chunk, tokens.size() - at));
-    const runtime::DecodeItem item{kLane, at, step, true};
+  for (const PosRange at : StepsOf(options)) {
+    const TokenSpan step = TokenSpan(tokens).subspan(at.begin, at.size());
+    const runtime::DecodeItem item{kLane, at.begin, step, true};
     SKIPPY_RETURN_IF_ERROR(reference->Decode({&item, 1}));
-    SKIPPY_RETURN_IF_ERROR(chain->Decode(kLane, at, step, true));
-    at += static_cast<Pos>(step.size());
+    SKIPPY_RETURN_IF_ERROR(chain->Decode(kLane, at.begin, step, true));
     const std::span<const float> logits = reference->Logits(0);
-    Compare(logits, chain->Logits(), at, result);
-    if (at == tokens.size() && at < options.prompt + options.steps) {
-      const auto best = std::max_element(logits.begin(), logits.end());
-      tokens.push_back(static_cast<Token>(best - logits.begin()));
-    }
+    Compare(logits, chain->Logits(), at.end - 1, result);
+    if (at.end < options.prompt) continue;
+    const auto best = std::max_element(logits.begin(), logits.end());
+    tokens.push_back(static_cast<Token>(best - logits.begin()));
   }
+  return result;
+}
+
+Result<CheckResult> CheckAlone(const Source& source, const std::string& vocabulary,
+                               const std::string& stage, const std::string& scratch,
+                               const CheckOptions& options, const WriteProgress& progress) {
+  SKIPPY_TRY(const Manifest manifest, ReadManifest(stage));
+  SKIPPY_TRY(const families::Family family, FamilyOf(source));
+  SKIPPY_TRY(const SlicePlan plan, PlanHollow(source, family, manifest.layers));
+  SKIPPY_TRY(const auto embedding, EmbeddingTable::Open(vocabulary));
+  Reference reference;
+  {
+    HollowFile hollow(scratch);
+    SKIPPY_RETURN_IF_ERROR(hollow.Write(source, plan, progress));
+    SKIPPY_TRY(reference, RunHollow(hollow.path(), plan, *embedding, options));
+  }
+  SKIPPY_TRY(const Left staged, RunRows(stage, reference.enters, options));
+  const Left& whole = reference.leaves;
+  CheckResult result;
+  if (staged.positions != whole.positions || staged.values.size() != whole.values.size())
+    return Err(ErrorCode::kInternal, "the stage gives other rows than the model");
+  for (std::size_t i = 0; i < whole.positions.size(); ++i)
+    Compare(whole.Row(i), staged.Row(i), whole.positions[i], result);
   return result;
 }
 

@@ -1,7 +1,6 @@
-// Holds a chain of stages against the whole model, logit by logit.
+// Holds what was cut against what it was cut from.
 //
-// Threads: single-threaded. Errors: those of loading. Cost: the whole model in memory beside its
-// stages, and `prompt` + `steps` tokens through both.
+// Threads: single-threaded. Errors: those of loading; of CheckAlone also those of WriteSlice.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +10,41 @@
 #include "runtime/runtime_options.h"
 #include "skippy/result.h"
 #include "skippy/types.h"
+#include "stage/slice_file.h"
+#include "stage/source.h"
 
 namespace skippy::stage {
 
 struct CheckOptions {
   Pos prompt = 150;  // tokens, drawn evenly from the vocabulary; not a multiple of the chunk
-  Pos steps = 16;    // greedy tokens behind it
+  Pos steps = 16;    // tokens one by one behind it
   runtime::RuntimeOptions runtime = {.context = 512, .chunk = 64, .threads = 1};
 };
 
 struct CheckResult {
-  std::uint32_t compared = 0;  // rows of logits
+  std::uint32_t compared = 0;  // rows: of logits, or of activations
   std::uint32_t equal = 0;     // bit by bit
   double largest_difference = 0;
   Pos first_difference = 0;  // position, where not all are equal
   bool Passed() const { return compared > 0 && equal == compared; }
 };
 
+// A chain of stages against the whole model, logit by logit; the steps are greedy. `vocabulary`,
+// `stages`: folders. Cost: the whole model in memory beside its stages, and all tokens through
+// both.
 Result<CheckResult> CheckStages(const std::string& model, const std::string& vocabulary,
                                 const std::vector<std::string>& stages,
                                 const CheckOptions& options);
+
+// One stage against the hollow model of its range (slice_plan.h): fed with the rows that enter the
+// range there, it must give the rows (or logits) that leave it there. `stage`, `vocabulary`:
+// folders; the hollow model is written into the folder `scratch` and removed. Cost: on disk the
+// stage's weights, the embedding rows and, for the last stage, the head. In memory the larger of
+// the stage and of what the hollow model reads of its file. In time two runs of the model, whose
+// hollow layers compute, and reading the file, whose holes are some 1.7 bits a weight of the other
+// layers.
+Result<CheckResult> CheckAlone(const Source& source, const std::string& vocabulary,
+                               const std::string& stage, const std::string& scratch,
+                               const CheckOptions& options, const WriteProgress& progress);
 
 }  // namespace skippy::stage

@@ -5,6 +5,7 @@
 #include <ggml.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -20,6 +21,8 @@ using families::Windowless;
 constexpr std::string_view kLayerPrefix = "blk.";
 constexpr std::string_view kTokens = "token_embd.weight";
 constexpr std::string_view kHead = "output.weight";
+// Of a model in several files, which its slices are not.
+constexpr std::array kPartKeys = {"split.no", "split.count", "split.tensors.count"};
 constexpr std::uint32_t kEndlessWindow = 1U << 30U;  // longer than any context
 
 std::optional<double> Scalar(const Source& source, std::string_view key) {
@@ -51,8 +54,9 @@ int HoleType(std::int64_t row) {
 
 class Planner {
  public:
-  Planner(const Source& source, const families::Family& family)
+  Planner(const Source& source, const families::Family& family, FirstStage first)
       : source_(source),
+        first_(first),
         family_(family),
         recipe_(family.stages),
         formulas_(family.values, source.facts(), families::KvTypes()) {}
@@ -79,12 +83,14 @@ class Planner {
   void AddZeros(std::string name, int type, std::vector<std::int64_t> shape) {
     plan_.tensors.push_back({std::move(name), nullptr, type, std::move(shape)});
   }
+  bool TakesTokens() const { return plan_.layers.begin == 0 && first_ == FirstStage::kReal; }
   void CountFrontDummies() {
     std::uint32_t& count = plan_.dummies_in_front;
     while (count < plan_.order.size() && plan_.order[count].dummy) ++count;
   }
 
   const Source& source_;
+  const FirstStage first_;
   const families::Family& family_;
   const StageRecipe& recipe_;
   families::Evaluator formulas_;
@@ -222,8 +228,9 @@ Status Planner::Keys() {
   for (const std::string& key : recipe_.dropped) plan_.dropped.insert(Key(key));
   SKIPPY_RETURN_IF_ERROR(LeadingDense());
   SKIPPY_RETURN_IF_ERROR(WindowKeys());
-  plan_.dropped.insert({"split.no", "split.count", "split.tensors.count"});
-  plan_.set["tokenizer.ggml.model"] = std::string("none");
+  plan_.dropped.insert(kPartKeys.begin(), kPartKeys.end());
+  plan_.tokenizer = TakesTokens();
+  if (!plan_.tokenizer) plan_.set["tokenizer.ggml.model"] = std::string("none");
   return {};
 }
 
@@ -262,8 +269,8 @@ Status Planner::LayerTensors() {
   return {};
 }
 
-// Embedding and head. A stage reads neither the embedding (its input comes as rows) nor, unless it
-// is the last, the head.
+// Embedding and head. A stage reads neither the embedding (its input comes as rows; a real first
+// one has it) nor, unless it is the last, the head.
 Status Planner::EndTensors() {
   const SourceTensor* tokens = source_.Find(kTokens);
   const SourceTensor* head = source_.Find(kHead);
@@ -272,6 +279,15 @@ Status Planner::EndTensors() {
   for (const auto& [name, tensor] : source_.tensors())
     if (!name.starts_with(kLayerPrefix) && name != kTokens && name != kHead) Add(name, tensor);
   const std::string vocabulary = Key("vocab_size");
+  if (TakesTokens()) {
+    Add(std::string(kTokens), *tokens);
+    if (plan_.last && head != nullptr) Add(std::string(kHead), *head);
+    if (!plan_.last && head != nullptr && recipe_.needs_output) {
+      AddZeros(std::string(kHead), HoleType(embedding_), head->shape);
+      plan_.added.push_back("output.weight is zeros: nobody reads it");
+    }
+    return {};
+  }
   if (!plan_.last) {
     plan_.set[vocabulary] = kStubVocabulary;
     AddZeros(std::string(kTokens), GGML_TYPE_F32, {embedding_, kStubVocabulary});
@@ -362,9 +378,39 @@ Result<Weights> WeightsOf(const Source& source) {
   return weights;
 }
 
-Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family,
-                            LayerRange range) {
-  return Planner(source, family).Plan(range);
+Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range,
+                            FirstStage first) {
+  return Planner(source, family, first).Plan(range);
+}
+
+// Vectors (norms, biases, scales) are copied in all layers: some multiply what goes through, and
+// zeros there would leave nothing to compare.
+Result<SlicePlan> PlanHollow(const Source& source, const families::Family& family,
+                             LayerRange range) {
+  SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
+  SlicePlan plan;
+  plan.layers = range;
+  plan.last = range.end == layers;
+  plan.tokenizer = true;
+  plan.dropped.insert(kPartKeys.begin(), kPartKeys.end());
+  const std::string& capture = family.stages.capture;
+  if (range.begin > 0) plan.input.node = fmt::format("{}-{}", capture, range.begin - 1);
+  if (!plan.last) plan.output.node = fmt::format("{}-{}", capture, range.end - 1);
+  const auto width = static_cast<std::uint32_t>(Scalar(source, "embedding_length").value_or(0));
+  plan.input.width = width;
+  plan.output.width = width;
+  for (const auto& [name, tensor] : source.tensors()) {
+    const auto split = SplitName(name);
+    const bool needed = split ? split->layer >= range.begin && split->layer < range.end
+                              : name != kHead || plan.last;
+    if (needed || tensor.shape.size() == 1) {
+      plan.tensors.push_back({name, &tensor, tensor.type, tensor.shape});
+    } else {
+      const int type = tensor.type == GGML_TYPE_F32 ? tensor.type : HoleType(tensor.shape.front());
+      plan.tensors.push_back({name, nullptr, type, tensor.shape});
+    }
+  }
+  return plan;
 }
 
 Result<SlicePlan> PlanVocabulary(const Source& source) {
@@ -374,7 +420,7 @@ Result<SlicePlan> PlanVocabulary(const Source& source) {
                "the model has no tokenizer or no token_embd.weight: nobody could ask it anything");
   SlicePlan plan;
   plan.tokenizer = true;
-  plan.dropped.insert({"split.no", "split.count", "split.tensors.count"});
+  plan.dropped.insert(kPartKeys.begin(), kPartKeys.end());
   plan.tensors.push_back({std::string(kTokens), tokens, tokens->type, tokens->shape});
   return plan;
 }

@@ -4,6 +4,10 @@
 // model's, byte for byte; what the architecture insists on and nobody reads (a vocabulary in the
 // middle, a layer of a kind that the range lacks) is zeros, written as holes.
 //
+// Its counterpart is the hollow model: all layers under their own numbers, of which those of one
+// range have their weights. The others compute, but on zeros where there are matrices: what a stage
+// is held against where the whole model does not fit.
+//
 // Threads: pure functions. Errors: kUnsupported (the family's reason why it cannot be cut),
 // kInvalidArgument (a range beyond the model, a file whose tensors do not fit its metadata).
 #pragma once
@@ -46,6 +50,12 @@ struct StageLayer {
 
 using KeyValue = std::variant<std::uint32_t, std::string, std::vector<bool>>;
 
+// What the first stage's file has of the vocabulary: rows enter it in both cases.
+enum class FirstStage : std::uint8_t {
+  kStub,  // nothing: the vocabulary package has it
+  kReal,  // embedding rows and tokenizer: tokens may enter too, and it stands for that package
+};
+
 struct SlicePlan {
   LayerRange layers;
   bool last = false;
@@ -70,8 +80,13 @@ Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families
 // Bytes of each layer, and of the head; for CutInto and CutBelow.
 Result<Weights> WeightsOf(const Source& source);
 
-// `recipe`: the family's, or a default one. The source must outlive the plan.
-Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range);
+// `family`: the model's, or a default one. The source must outlive the plan.
+Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range,
+                            FirstStage first = FirstStage::kStub);
+// The hollow model of a range. `input` is the node of what enters the range's first layer (none:
+// embeddings do), `output` of what leaves its last (none: logits do); tokens enter.
+Result<SlicePlan> PlanHollow(const Source& source, const families::Family& family,
+                             LayerRange range);
 // The tokenizer, the template and the embedding rows: what the coordinator needs of the model.
 Result<SlicePlan> PlanVocabulary(const Source& source);
 

@@ -44,7 +44,8 @@ Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Sour
   return ranges;
 }
 
-// The family that the model is of; architectures of no family are cut by the usual recipe.
+}  // namespace
+
 Result<families::Family> FamilyOf(const Source& source) {
   const auto& families = families::EmbeddedFamilies();
   if (!families) return tl::unexpected<Error>(families.error());
@@ -54,6 +55,8 @@ Result<families::Family> FamilyOf(const Source& source) {
   unknown.name = "unknown";
   return unknown;
 }
+
+namespace {
 
 class Splitter {
  public:
@@ -67,6 +70,7 @@ class Splitter {
 
  private:
   Result<Package> Write(const std::string& folder, const SlicePlan& plan, Manifest manifest);
+  Result<double> EmbeddingScale() const;
   Result<bool> IsThere(const std::string& folder, const Manifest& wanted, Manifest& found) const;
 
   const Source& source_;
@@ -97,6 +101,12 @@ Result<bool> Splitter::IsThere(const std::string& folder, const Manifest& wanted
     if (manifest.error().code == ErrorCode::kNotFound) return false;
     return tl::unexpected<Error>(manifest.error());
   }
+  if (manifest->model.digest == wanted.model.digest && manifest->layers == wanted.layers &&
+      manifest->kind == wanted.kind && manifest->takes_tokens != wanted.takes_tokens)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}' holds this stage {} the vocabulary: remove it or choose another "
+                           "folder",
+                           folder, manifest->takes_tokens ? "with" : "without"));
   if (manifest->model.digest != wanted.model.digest || manifest->layers != wanted.layers ||
       manifest->kind != wanted.kind)
     return Err(ErrorCode::kInvalidArgument,
@@ -134,14 +144,17 @@ Result<Package> Splitter::Write(const std::string& folder, const SlicePlan& plan
   return package;
 }
 
+Result<double> Splitter::EmbeddingScale() const {
+  if (family_.stages.embedding_scale.empty()) return 1;
+  families::Evaluator formulas(family_.values, source_.facts(), families::KvTypes());
+  return formulas.At(family_.stages.embedding_scale, 0);
+}
+
 Result<Package> Splitter::Vocabulary(const std::string& out) {
   SKIPPY_TRY(const SlicePlan plan, PlanVocabulary(source_));
   Manifest manifest;
   manifest.kind = "vocabulary";
-  if (!family_.stages.embedding_scale.empty()) {
-    families::Evaluator formulas(family_.values, source_.facts(), families::KvTypes());
-    SKIPPY_TRY(manifest.embedding_scale, formulas.At(family_.stages.embedding_scale, 0));
-  }
+  SKIPPY_TRY(manifest.embedding_scale, EmbeddingScale());
   return Write(out + "/vocabulary", plan, std::move(manifest));
 }
 
@@ -153,6 +166,10 @@ Result<Package> Splitter::Stage(const std::string& out, const SlicePlan& plan) {
   manifest.output = plan.output;
   manifest.dummies_in_front = plan.dummies_in_front;
   manifest.added = plan.added;
+  manifest.takes_tokens = plan.tokenizer;
+  if (manifest.takes_tokens) {
+    SKIPPY_TRY(manifest.embedding_scale, EmbeddingScale());
+  }
   return Write(out + "/stage-" + ToString(plan.layers), plan, std::move(manifest));
 }
 
@@ -166,7 +183,7 @@ Result<std::vector<Package>> Split(const SplitOptions& options, const SplitProgr
   // All plans first: nothing is written for a model that cannot be cut there.
   std::vector<SlicePlan> plans;
   for (const LayerRange range : ranges) {
-    SKIPPY_TRY(SlicePlan plan, PlanSlice(*source, splitter.family(), range));
+    SKIPPY_TRY(SlicePlan plan, PlanSlice(*source, splitter.family(), range, options.first));
     plans.push_back(std::move(plan));
   }
   SKIPPY_RETURN_IF_ERROR(splitter.DescribeModel(options.model));

@@ -30,6 +30,7 @@ struct SplitOptions {
   std::string layers;           // as ParseRanges
   std::uint32_t stages = 0;     // as CutInto
   std::uint64_t max_bytes = 0;  // as CutBelow
+  FirstStage first = FirstStage::kStub;
 };
 
 // False: stop.
@@ -41,6 +42,9 @@ struct Package {
   Manifest manifest;
   bool was_there = false;
 };
+
+// The family that the model is of; one without a recipe where it is of none.
+Result<families::Family> FamilyOf(const Source& source);
 
 Result<std::vector<Package>> Split(const SplitOptions& options, const SplitProgress& progress);
 

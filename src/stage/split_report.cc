@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -14,19 +15,48 @@ std::string WhatGoesThrough(const Manifest& manifest) {
                      manifest.output.node.empty() ? "logits" : manifest.output.node);
 }
 
+// All checks in one.
+CheckResult Sum(const SplitOutcome& outcome) {
+  CheckResult sum;
+  for (const Check& check : outcome.checks) {
+    sum.compared += check.result.compared;
+    sum.equal += check.result.equal;
+    sum.largest_difference = std::max(sum.largest_difference, check.result.largest_difference);
+  }
+  return sum;
+}
+
 std::string CheckText(const SplitOutcome& outcome) {
-  if (!outcome.check) return fmt::format("not checked: {}\n", outcome.not_checked);
-  const CheckResult& check = *outcome.check;
-  if (check.Passed())
-    return fmt::format("checked: {} rows of logits are the whole model's, bit by bit\n",
-                       check.compared);
-  return fmt::format(
-      "NOT EQUAL: {} of {} rows of logits are the whole model's; the first other one is at "
-      "position {}, the largest difference {:g}. Do not use these stages.\n",
-      check.equal, check.compared, check.first_difference, check.largest_difference);
+  std::string text;
+  for (const Check& check : outcome.checks) {
+    const CheckResult& result = check.result;
+    if (result.Passed()) continue;
+    text += fmt::format(
+        "NOT EQUAL: {}{} of {} rows are the model's; the first other one is at position {}, the "
+        "largest difference {:g}. Do not use {}.\n",
+        outcome.alone ? fmt::format("stage {}: ", ToString(check.layers)) : "", result.equal,
+        result.compared, result.first_difference, result.largest_difference,
+        outcome.alone ? "it" : "these stages");
+  }
+  if (text.empty() && !outcome.checks.empty() && !outcome.alone)
+    text = fmt::format("checked: {} rows of logits are the whole model's, bit by bit\n",
+                       Sum(outcome).compared);
+  if (text.empty() && !outcome.checks.empty() && outcome.alone)
+    text = fmt::format(
+        "checked: {} alone, {} rows are the model's, bit by bit, where the other layers are "
+        "hollow\n",
+        outcome.checks.size() == 1 ? "the stage" : fmt::format("{} stages", outcome.checks.size()),
+        Sum(outcome).compared);
+  if (!outcome.not_checked.empty()) text += fmt::format("not checked: {}\n", outcome.not_checked);
+  return text;
 }
 
 }  // namespace
+
+bool SplitOutcome::Passed() const {
+  return std::all_of(checks.begin(), checks.end(),
+                     [](const Check& check) { return check.result.Passed(); });
+}
 
 std::string ToText(const SplitOutcome& outcome) {
   std::string text;
@@ -48,15 +78,21 @@ std::string ToJson(const SplitOutcome& outcome) {
         {{"folder", package.folder},
          {"was_there", package.was_there},
          {"manifest", nlohmann::ordered_json::parse(ToJson(package.manifest))}});
-  if (outcome.check) {
-    json["check"] = {{"passed", outcome.check->Passed()},
-                     {"rows", outcome.check->compared},
-                     {"equal", outcome.check->equal},
-                     {"largest_difference", outcome.check->largest_difference}};
-  } else {
-    json["check"] = nullptr;
-    json["not_checked"] = outcome.not_checked;
+  json["check"] = nullptr;
+  if (!outcome.checks.empty()) {
+    const CheckResult sum = Sum(outcome);
+    json["check"] = {{"against", outcome.alone ? "hollow model" : "whole model"},
+                     {"passed", outcome.Passed()},
+                     {"rows", sum.compared},
+                     {"equal", sum.equal},
+                     {"largest_difference", sum.largest_difference}};
+    for (const Check& check : outcome.checks)
+      if (outcome.alone)
+        json["check"]["stages"].push_back({{"layers", ToString(check.layers)},
+                                           {"rows", check.result.compared},
+                                           {"equal", check.result.equal}});
   }
+  if (!outcome.not_checked.empty()) json["not_checked"] = outcome.not_checked;
   return json.dump(2) + "\n";
 }
 

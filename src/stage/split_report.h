@@ -3,7 +3,6 @@
 // Pure functions. Threads: any. Errors: none.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +11,19 @@
 
 namespace skippy::stage {
 
+// Of a stage alone, or of all of them at once.
+struct Check {
+  LayerRange layers;
+  CheckResult result;
+};
+
 struct SplitOutcome {
   std::vector<Package> packages;  // the vocabulary's first
-  std::optional<CheckResult> check;
-  std::string not_checked;  // why, where there is no check
-  bool Passed() const { return !check || check->Passed(); }
+  // Against the whole model in one, or against a hollow one stage by stage.
+  bool alone = false;
+  std::vector<Check> checks;
+  std::string not_checked;  // why, where a check is missing
+  bool Passed() const;
 };
 
 std::string ToText(const SplitOutcome& outcome);

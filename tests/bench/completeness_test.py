@@ -18,10 +18,11 @@ def good():
     tokens = {"group": "tokens", "status": "done", "gate": {"met": True, "why_not": []},
               "contestants": {label: {"command": ["x"], "rounds": [a_round()]} for label in LABELS},
               "answers": {label: equal for label in (*LABELS[1:], COLD)}}
+    use = {"group": "use", "status": "done", "rows": {"rag": copy.deepcopy(tokens)}}
     parity = {"group": "parity", "status": "done", "rows": [{}], "gate": {"met": True, "why_not": []}}
     return copy.deepcopy({
         "model": {"file": "m", "sha256": "0", "architecture": "a", "family": "f", "policy": "p"}, "machine": {"cpu": "c"},
-        "skippy": {"version": "v"}, "llama_server": {"version": "v"}, "scenarios": {"s": tokens, "parity": parity}})
+        "skippy": {"version": "v"}, "llama_server": {"version": "v"}, "scenarios": {"s": tokens, "u": use, "parity": parity}})
 
 
 class CompletenessTest(unittest.TestCase):
@@ -54,6 +55,16 @@ class CompletenessTest(unittest.TestCase):
             "no cell s.skippy.rounds", "no cell s.llama-server.command", "no cell s.llama-server.rounds",
             f"no cell s.answers.{COLD}"])
         self.assertIn("no cell s.gate", complaints(run))
+
+    def test_use_cases_have_the_cells_of_token_scenarios(self):
+        run = good()
+        rows = run["scenarios"]["u"]["rows"]
+        del rows["rag"]["contestants"]["skippy"]["rounds"][0]["memory"]["peak"]
+        rows["rag"]["answers"][COLD]["partings"] = [{"position": 3, "gap": 0.9}]
+        self.assertEqual(complaints(run), ["no cell u.rag.skippy.rounds[0].memory.peak",
+                                           "u.rag: an answer parts from the cold one at token 3, gap 0.9"])
+        run["scenarios"]["u"]["rows"] = {}
+        self.assertEqual(complaints(run), ["no cell u.rows"])
 
     def test_what_describes_the_row_is_part_of_it(self):
         run = good()

@@ -28,6 +28,13 @@ class ProductionTest(unittest.TestCase):
         self.assertEqual(rows_of(Stored(families=runs, titles=TITLES))["Mamba"][1:],
                          ["mamba-mini \\*, mamba-small \\*", "kv_recurrent"] + ["5.0x (10.0 to 2.0)"] * 4)
 
+    def test_a_prompt_longer_than_the_models_context_says_so(self):
+        unfit = {"step": "repeat", "prompt_tokens": 4096, "generated": 1, "concurrency": 1, "verdict": "does not fit"}
+        told = run([row(128, 1, "repeat", {"llama-server": timed(10.0, 2.0)})])
+        told["scenarios"]["prefix_reuse"]["rows"]["4096/1/1/repeat"] = unfit
+        self.assertEqual(rows_of(Stored(families=[told], titles=TITLES))["Llama"][3:],
+                         ["5.0x (10.0 to 2.0)", "", "longer than its context", ""])
+
     def test_a_real_model_stands_alone(self):
         runs = [whole(theirs=50.0, file="llama-small.gguf", synthetic=True), whole()]
         self.assertEqual(rows_of(Stored(families=runs, titles=TITLES))["Llama"][1], "real")

@@ -4,14 +4,15 @@ import subprocess
 from pathlib import Path
 
 from process import START_SECONDS, Process, ServerProcess, binary, free_port, poll
+from proxy import Proxy
 
 SETTINGS = {"-c": 1024, "-np": 2, "-ub": 64, "-t": 1}
 
 
-def cut(model, folder, layers):
+def cut(model, folder, layers, *extra):
     """Cuts a model; the stages' folders in order."""
     done = subprocess.run([binary(), "stage", "split", "--model", str(model.path), "--out", str(folder), "--layers", layers,
-                           "--no-check"], capture_output=True, text=True, timeout=120)
+                           "--no-check", *extra], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return [Path(folder) / f"stage-{part}" for part in layers.split(",")]
 
@@ -50,16 +51,18 @@ class Coordinator(ServerProcess):
 class Deployment:
     """A model's stages, each in a process of its own, and their coordinator."""
 
-    def __init__(self, pool, folder, packages, settings=None, extra=(), stage_extra=()):
+    def __init__(self, pool, folder, packages, settings=None, extra=(), stage_extra=(), vocabulary=None, proxies=False):
         self.folder = Path(folder)
         self._pool = pool
         self._packages = packages
+        self._vocabulary = vocabulary or packages[0].parent
         self._settings = settings
         self._stage_extra = stage_extra
         self._logs = 0
         self.stages = [self._start(package) for package in packages]
         for stage in self.stages:
             stage.wait_until_listening()
+        self.proxies = [Proxy(stage.port) for stage in self.stages] if proxies else []
         self.coordinator = self.start_coordinator(*extra).wait_until_healthy()
 
     def _log(self, name):
@@ -71,11 +74,11 @@ class Deployment:
 
     @property
     def addresses(self):
-        return [stage.address for stage in reversed(self.stages)]  # any order will do
+        return [stage.address for stage in reversed(self.proxies or self.stages)]  # any order will do
 
     def start_coordinator(self, *extra):
         return self._pool.adopt(
-            Coordinator(self._packages[0].parent, self.addresses, self._log("coordinator"), extra))
+            Coordinator(self._vocabulary, self.addresses, self._log("coordinator"), extra))
 
     def kill(self, index):
         self.stages[index].send(9)

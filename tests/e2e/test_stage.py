@@ -54,11 +54,25 @@ def test_a_real_model_in_three_stages_is_checked_against_the_whole(tmp_path):
 
 def test_the_result_as_json(tmp_path):
     told = json.loads(split(tmp_path, FIXTURES / "qwen3next-tiny.gguf", "--layers", "0..1,1..4", "--json"))
-    assert told["schema"] == "skippy-stage-split" and told["not_checked"] == "these stages are not the whole model"
+    assert told["schema"] == "skippy-stage-split" and "not_checked" not in told
+    assert told["check"]["against"] == "hollow model" and told["check"]["passed"] is True   # not all layers
+    assert [stage["layers"] for stage in told["check"]["stages"]] == ["0..1", "1..4"]
     added = [text for package in told["packages"] for text in package["manifest"].get("added", [])]
     assert any("dummy of zeros" in text for text in added)   # one layer of the other kind
     told = json.loads(split(tmp_path / "whole", FIXTURES / "qwen3next-tiny.gguf", "--auto", 2, "--json"))
+    assert told["check"]["against"] == "whole model"
     assert told["check"]["passed"] is True and told["check"]["rows"] == told["check"]["equal"]
+
+
+def test_each_stage_is_checked_alone_and_nothing_stays_behind(tmp_path):
+    out = split(tmp_path, models.SMOLLM2.path, "--auto", "3", "--check-alone")
+    assert "checked: 3 stages alone" in out
+    out = split(tmp_path / "one", models.SMOLLM2.path, "--layers", "10..20")
+    assert "checked: the stage alone" in out
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"model.gguf", "manifest.json"}
+    assert not list(tmp_path.rglob("check"))
+    refused("split", "--model", models.LLAMA_TINY.path, "--out", tmp_path / "no", "--auto", 2, "--no-check", "--check-alone",
+            says="--no-check")
 
 
 def test_no_stage_is_larger_than_asked(tmp_path):

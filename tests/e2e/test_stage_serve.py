@@ -2,6 +2,7 @@
 and what happens when a stage dies.
 """
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -231,10 +232,14 @@ def prefilling(client):
     return ready
 
 
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["first", "middle", "last"])
-def test_a_stage_is_killed_and_comes_back(pool, deploy, which):
+each_stage = pytest.mark.parametrize("which", [0, 1, 2], ids=["first", "middle", "last"])
+both_real_models = pytest.mark.parametrize("model", [models.SMOLLM2, models.GEMMA3], ids=lambda model: model.name)
+
+
+@both_real_models
+@each_stage
+def test_a_stage_is_killed_and_comes_back(pool, deploy, model, which):
     """While idle, during a prefill and while generating: an error that names the stage, soon; right answers after it is back."""
-    model = models.SMOLLM2
     oracle = pool.oracle(model, **FLAGS)
     deployment = deploy(model)
     client = connect(deployment)
@@ -271,6 +276,45 @@ def test_a_stage_is_killed_and_comes_back(pool, deploy, which):
     check_broken(break_during(client, long, 40, generating, lambda: deployment.kill(which)))
     check_back(0)
     oracle.check(client.completion(long, 40), long, 40)
+
+
+@both_real_models
+@each_stage
+def test_a_stage_is_cut_off_and_reached_again(pool, deploy, model, which):
+    """The cable is pulled while idle, during a prefill and while generating: the stage, which goes on, still has its state."""
+    oracle = pool.oracle(model, **FLAGS)
+    deployment = deploy(model, proxies=True)
+    client = connect(deployment)
+    prompts = Prompts(client, "cut off")
+    known, long = prompts("known", 100), prompts("long", 450)
+    proxy = deployment.proxies[which]
+
+    def check(broken):
+        assert broken.seconds < SECONDS and broken.answer is None and proxy.address in broken.error, broken
+        proxy.plug()
+        answer = client.completion(known, 8)
+        oracle.check(answer, known, 8)
+        assert answer.cached >= len(known) - 1, answer.skippy
+        client.resync()
+
+    oracle.check(client.completion(known, 8), known, 8)
+    proxy.pull()
+    check(attempt(client, known + prompts("more", 20), 40))
+    check(break_during(client, long, 40, prefilling(client), proxy.pull))
+    check(break_during(client, prompts("other", 200), 200, generating, proxy.pull))
+    oracle.check(client.completion(long, 40), long, 40)
+
+
+def test_a_stage_that_hangs_does_not_hold_the_stop(deploy):
+    deployment = deploy(models.SMOLLM2)
+    client = connect(deployment)
+
+    def hang_and_stop():
+        deployment.stages[1].send(signal.SIGSTOP)
+        deployment.coordinator.send(15)
+    broken = break_during(client, Prompts(client, "hangs")("long", 450), 40, prefilling(client), hang_and_stop)
+    assert broken.answer is None and broken.seconds < SECONDS
+    assert deployment.coordinator.wait(15) == 0
 
 
 def test_a_stage_that_lost_its_state_computes_it_again_alone(pool, deploy):
@@ -315,6 +359,21 @@ def test_stages_without_room_serve_without_a_cache(pool, deploy):
         pool.oracle(model, **FLAGS).check(client.completion(prompt), prompt)
     assert f"cache     off: stage 0..1 at {deployment.stages[0].address}" in deployment.coordinator.log()
     assert "--cache-ram" in client.get("/props")["cache"]["reason"]
+
+
+def test_a_first_stage_that_stands_for_the_vocabulary(pool, tmp_path):
+    model = models.SMOLLM2
+    packages = cut(model, tmp_path / "packages", LAYERS[model], "--real-first-stage")
+    shutil.rmtree(tmp_path / "packages" / "vocabulary")
+    deployment = Deployment(pool, tmp_path, packages, vocabulary=packages[0])
+    client = connect(deployment)
+    prompt = Prompts(client, "first")("known", 100)
+    oracle = pool.oracle(model, **FLAGS)
+    for _ in range(2):
+        answer = client.completion(prompt, 8)
+        oracle.check(answer, prompt, 8)
+    assert answer.cached >= len(prompt) - 1
+    assert deployment.stop() == [0, 0, 0, 0]
 
 
 def test_a_new_coordinator_finds_what_the_stages_kept(pool, deploy):

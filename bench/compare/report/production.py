@@ -37,6 +37,12 @@ def cell(runs, length, generated, step):
     return None
 
 
+def _unfit(runs, length, generated):
+    """Why a prompt of this length was not measured, where that is known."""
+    rows = [(run["scenarios"].get("prefix_reuse", {}).get("rows") or {}).get(f"{length}/{generated}/1/repeat") for run in runs]
+    return "longer than its context" if any(row and row["verdict"] == "does not fit" for row in rows) else ""
+
+
 def cold_cell(runs, length):
     """Cold prompts were sent with the most generated tokens, whatever that was."""
     found = [cell(runs, length, generated, "cold") for generated in (128, *reversed(GENERATED))]
@@ -57,7 +63,7 @@ def compact_table(stored):
     """For the README: how much faster an exact repeat is, and what it takes."""
     head = ["family", "model", "payload"] + [f"{length:,} tokens, {generated} generated"
                                              for length in LENGTHS for generated in GENERATED]
-    rows = [_start(title, runs) + [_compact(cell(runs, length, generated, "repeat"))
+    rows = [_start(title, runs) + [_compact(cell(runs, length, generated, "repeat")) or _unfit(runs, length, generated)
                                    for length in LENGTHS for generated in GENERATED]
             for title, runs in families(stored)]
     return ("An exact repeat of a prompt after another conversation, times faster than llama-server (milliseconds at "
