@@ -206,7 +206,7 @@ def wide_section(made):
     told, mla = made["certificate"], made["mla"]
     ratios = [a / b for a, b in zip(told["recompute_ms"], told["restore_ms"])]
     latent, expanded = mla["latent_bytes_per_token"], mla["expanded_bytes_per_token"]
-    prefix = told["prefix"]
+    prefix = told["prefix_tokens"]
     verdicts = ", ".join(f"{lane['name']} {lane['verdict']}" for lane in told["lanes"])
     return f"""## A layer of DeepSeek-V3 in its true widths
 One layer with experts: 7,168 wide, 128 heads over a latent of 512 + 64, all 256 experts of 2,048 (8 of 4 groups of 8 used) and a
