@@ -16,7 +16,7 @@ help:
 	@echo "make test          build and run all tests"
 	@echo "make yardstick     llama.cpp's own server tests against our server (a minute)"
 	@echo "make evidence      certify a model of every family, write docs/evidence (a quarter of an hour)"
-	@echo "make stage-evidence cut a model of every family into stages, write docs/evidence/stages.md (five minutes)"
+	@echo "make stage-evidence cut a model of every family into stages, write docs/evidence/stages.md (a quarter of an hour, 26 GB of disk)"
 	@echo "make quick         the core, engine and simulator on the fake runtime (seconds)"
 	@echo "make build         $(BUILD)/skippy only"
 	@echo "make llama-server  the reference server of the same llama.cpp build: $(BUILD)/llama-server"

@@ -2,7 +2,7 @@
 """Cuts a model of every family into stages, certifies stages of a deep one, and writes docs/evidence/stages.md.
 
     tools/stage_evidence.py [--skippy build/skippy] [--fixtures build/fixtures] [--models FOLDER] [--out docs/evidence]
-                            [--only wires|gates|wide] [--scratch FOLDER]
+                            [--only families|wires|gates|wide] [--scratch FOLDER]
 
 Every family's fixture, and its real model where there is one, is cut in three; the stages one behind the other must give
 the whole model's logits, bit by bit, and each alone what its layers give in the model. The gates are stages of
@@ -219,8 +219,8 @@ shared one; {made['parameters'] / 1e9:.1f} billion random weights in Q8_0, {made
 | of a prefix of 4,096 tokens in 61 | {61 * 4096 * latent / 2**30:.2f} GiB | {61 * 4096 * expanded / 2**30:.1f} GiB |
 
 Certified ({verdicts}). {prefix} tokens and one more, one thread, {len(ratios)} rounds in turns: computed in
-{statistics.median(told['recompute_ms']):,.0f} ms, restored in {statistics.median(told['restore_ms']):.1f} ms (most of that is the one more token), {told['times_faster']:.1f} times faster ({min(ratios):.1f} to {max(ratios):.1f}); the
-state is {told['state_bytes'] / 1024:.0f} KiB.
+{statistics.median(told['recompute_ms']):,.0f} ms; restored, {told['state_bytes'] / 1024:.0f} KiB of state and then the one more token, in {statistics.median(told['restore_ms']):.1f} ms: {told['times_faster']:.1f} times faster ({min(ratios):.1f} to
+{max(ratios):.1f}).
 
 ```sh
 skippy fixtures --family deepseek3 --size wide --out DIR
@@ -248,19 +248,16 @@ input changed by one unit in the last place.
 """
 
 
-def document(rows, certificates, measured, made):
-    return f"""# Evidence: models cut into stages
-
-Made by `make stage-evidence` (`tools/stage_evidence.py`). [stages.md](../stages.md) says what a stage is.
-
-## Every family
+def family_section(rows):
+    return f"""## Every family
 Cut in three of nearly equal size; the stages one behind the other against the whole model: a prompt of 150 tokens in chunks
 of 64, then 16 greedy tokens, one thread. Alone: each stage against the model whose other layers have no weights, which is how
 stages of a model that does not fit in memory are checked. Models marked \\* are synthetic: random weights in the family's real layout.
 
 {family_table(rows)}
 
-{wire_section(measured)}{gate_section(certificates)}{wide_section(made).rstrip()}
+{where_and_when()}.
+
 """
 
 
@@ -271,29 +268,49 @@ def main():
     parser.add_argument("--models", default=os.environ.get("SKIPPY_MODELS") or os.path.expanduser("~/.cache/skippy/models"))
     parser.add_argument("--out", default=os.path.join(ROOT, "docs", "evidence"))
     parser.add_argument("--scratch", help="folder with 26 GB of room for the wide layer; default the system's")
-    parser.add_argument("--only", choices=("wires", "gates", "wide"), help="write this section anew, nothing else")
+    parser.add_argument("--only", choices=tuple(SECTIONS), help="write this section anew, nothing else")
     arguments = parser.parse_args()
     path = os.path.join(arguments.out, "stages.md")
-    only = arguments.only
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(INTRODUCTION)
     good = True
-    if only in (None, "wires"):
-        measured = list(wires(arguments))
-        good = good and all(told["passed"] for told in measured)
-    if only in (None, "gates"):
-        with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
-            certificates = list(gates(arguments, folder))
-        good = good and all(told["passed"] and told["times_faster"] >= told["least"] for told in certificates)
-    if only in (None, "wide"):
-        made = wide(arguments)
-        good = good and made["certificate"]["passed"]
-    if only is not None:
-        write_section(path, {"wires": lambda: wire_section(measured), "gates": lambda: gate_section(certificates),
-                             "wide": lambda: wide_section(made)}[only]())
-        return 0 if good else 1
+    for name in [arguments.only] if arguments.only else SECTIONS:
+        told, passed = SECTIONS[name](arguments)
+        write_section(path, told)
+        good = good and passed
+    return 0 if good else 1
+
+
+INTRODUCTION = """# Evidence: models cut into stages
+
+Made by `make stage-evidence` (`tools/stage_evidence.py`). [stages.md](../stages.md) says what a stage is.
+"""
+
+
+def families_told(arguments):
     rows = list(families(arguments))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(document(rows, certificates, measured, made))
-    return 0 if good and all(row["equal"] is not False for row in rows) else 1
+    return family_section(rows), all(row["equal"] is not False for row in rows)
+
+
+def wires_told(arguments):
+    measured = list(wires(arguments))
+    return wire_section(measured), all(told["passed"] for told in measured)
+
+
+def gates_told(arguments):
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+        certificates = list(gates(arguments, folder))
+    return gate_section(certificates), all(told["passed"] and told["times_faster"] >= told["least"] for told in certificates)
+
+
+def wide_told(arguments):
+    made = wide(arguments)
+    return wide_section(made), made["certificate"]["passed"]
+
+
+# In the order in which they stand; each gives its text, and whether all in it is as it should be.
+SECTIONS = {"families": families_told, "wires": wires_told, "gates": gates_told, "wide": wide_told}
 
 
 if __name__ == "__main__":
