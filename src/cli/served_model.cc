@@ -58,9 +58,9 @@ Result<ServedModel> ServedModel::Load(const ServeOptions& options) {
   if (!vocabulary && vocabulary.error().code != ErrorCode::kNotFound)
     return tl::unexpected<Error>(std::move(vocabulary).error());
   if (!options.stages.on()) {
-    if (vocabulary)
+    if (vocabulary || stage::IsPackage(options.model.file))
       return Err(ErrorCode::kInvalidArgument,
-                 fmt::format("'{}' is a model that was cut: name its stages, --stages "
+                 fmt::format("'{}' is of a model that was cut: name its stages, --stages "
                              "ADDRESS,ADDRESS,... (`skippy stage serve` starts one)",
                              options.model.file));
     SKIPPY_RETURN_IF_ERROR(served.LoadWhole(options));

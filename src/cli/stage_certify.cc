@@ -55,7 +55,7 @@ void AddFlags(CLI::App& app, stage::StageCertifyOptions& options, std::uint64_t&
   app.add_option("--limit-memory", limit,
                  "bytes of address space that this process may have: proof that less than the "
                  "whole model is enough (k, m, g: units of 1000; ki, mi, gi)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(true));
   app.add_option("--json", json, "write the certificate to this file; -: standard output");
 }
 

@@ -28,6 +28,7 @@ struct Options {
 };
 
 constexpr const char* kCommand = "skippy stage split";
+constexpr std::size_t kMostDigits = 18;
 
 int Failed(const Error& error) { return FailedWith(kCommand, error); }
 
@@ -35,6 +36,7 @@ std::atomic<bool> interrupted = false;
 
 Result<std::vector<Package>> RunSplit(const Options& options) {
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, [](int) { interrupted = true; });
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is an error like a full disk
   const ProgressLine line;
   return stage::Split(options.split,
                       [&](std::uint64_t done, std::uint64_t total, const std::string& what) {
@@ -48,9 +50,16 @@ bool Fits(std::uint64_t bytes) {
   return available == 0 || bytes <= available;
 }
 
+// Whose tokenizer and rows the stages are checked with: a real first stage's own, where there is
+// one.
+const std::string& VocabularyOf(const std::vector<Package>& packages) {
+  return packages[1].manifest.takes_tokens ? packages[1].folder : packages.front().folder;
+}
+
 Status CheckAlone(const Options& options, stage::SplitOutcome& outcome) {
   const std::vector<Package>& packages = outcome.packages;
   SKIPPY_TRY(const auto source, stage::Source::Open(options.split.model));
+  const stage::CheckOptions check = stage::CheckOptionsFor(*source);
   const ProgressLine line;
   for (std::size_t i = 1; i < packages.size(); ++i) {
     const stage::Manifest& manifest = packages[i].manifest;
@@ -59,14 +68,17 @@ Status CheckAlone(const Options& options, stage::SplitOutcome& outcome) {
       outcome.not_checked = name + " itself does not fit in memory";
       return {};
     }
-    const auto result = stage::CheckAlone(*source, packages.front().folder, packages[i].folder,
-                                          packages[i].folder + "/check", {},
+    const auto result = stage::CheckAlone(*source, VocabularyOf(packages), packages[i].folder,
+                                          packages[i].folder + "/" + stage::kCheckFolder, check,
                                           [&](std::uint64_t done, std::uint64_t total) {
                                             line(done >> 20U, total >> 20U, "MiB to check " + name);
                                             return !interrupted;
                                           });
     if (!result && result.error().code == ErrorCode::kUnavailable) {  // no room on disk
-      outcome.not_checked = fmt::format("{}: {}", name, result.error().message);
+      outcome.not_checked = fmt::format(
+          "{}: {} (it needs about {} MiB of disk; --no-check leaves it "
+          "out)",
+          name, result.error().message, (manifest.bytes + packages.front().manifest.bytes) >> 20U);
       return {};
     }
     if (!result) return tl::unexpected<Error>(result.error());
@@ -83,8 +95,10 @@ Status Check(const Options& options, stage::SplitOutcome& outcome) {
   if (outcome.alone) return CheckAlone(options, outcome);
   std::vector<std::string> stages;
   for (std::size_t i = 1; i < packages.size(); ++i) stages.push_back(packages[i].folder);
+  SKIPPY_TRY(const auto source, stage::Source::Open(options.split.model));
   SKIPPY_TRY(const stage::CheckResult result,
-             stage::CheckStages(options.split.model, packages.front().folder, stages, {}));
+             stage::CheckStages(options.split.model, VocabularyOf(packages), stages,
+                                stage::CheckOptionsFor(*source), [] { return !interrupted; }));
   outcome.checks.push_back({{0, packages.back().manifest.layers.end}, result});
   return {};
 }
@@ -100,7 +114,14 @@ void AddFlags(CLI::App& app, Options& options) {
       ->check(CLI::Range(1U, 65536U));
   cut->add_option("--max-bytes", options.split.max_bytes,
                   "as few stages as possible, none larger (k, m, g: units of 1000; ki, mi, gi)")
-      ->transform(CLI::AsSizeValue(false));
+      ->check([](const std::string& text) {
+        // What does not fit would wrap around.
+        const bool number = !text.empty() && text.front() >= '0' && text.front() <= '9';
+        if (!number) return std::string("must be a number of bytes");
+        const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+        return std::string(digits <= kMostDigits ? "" : "is more than there can be");
+      })
+      ->transform(CLI::AsSizeValue(true));
   cut->require_option(1);
   app.add_flag_callback(
       "--real-first-stage", [&options] { options.split.first = stage::FirstStage::kReal; },
@@ -142,7 +163,8 @@ int StageSplit(std::vector<std::string> arguments) {
     return Failed(checked.error());
   }
   std::printf("%s", (options.json ? stage::ToJson(outcome) : stage::ToText(outcome)).c_str());
-  return outcome.Passed() ? 0 : 1;
+  // Where it was asked for by name, a check that could not be made is no success.
+  return outcome.Passed() && (!options.alone || outcome.not_checked.empty()) ? 0 : 1;
 }
 
 }  // namespace skippy::cli

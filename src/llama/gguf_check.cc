@@ -182,6 +182,41 @@ Status CheckTokens(const std::string& path, const gguf_context* gguf) {
   return {};
 }
 
+// What llama.cpp asserts of a model's counts (its hparams): layers, draft layers, experts, groups.
+Status CheckCounts(const std::string& path, const gguf_context* gguf,
+                   const std::string& architecture) {
+  constexpr std::int64_t kMaxLayers = 512;
+  constexpr std::int64_t kMaxExperts = 1024;
+  const auto number = [&](const char* key, std::int64_t otherwise) {
+    return IntegerKey(gguf, fmt::format("{}.{}", architecture, key).c_str(), otherwise);
+  };
+  const auto refused = [&](const char* key, std::int64_t value, const std::string& limit) {
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("'{}': {}.{} is {}, must be {}", path, architecture, key, value, limit));
+  };
+  const std::int64_t layers = number("block_count", 1);
+  if (layers < 1 || layers > kMaxLayers)
+    return refused("block_count", layers, fmt::format("1 to {}", kMaxLayers));
+  const std::int64_t drafts = number("nextn_predict_layers", 0);
+  if (drafts < 0 || drafts > layers)
+    return refused("nextn_predict_layers", drafts, fmt::format("0 to {}", layers));
+  const std::int64_t experts = number("expert_count", 0);
+  if (experts < 0 || experts > kMaxExperts)
+    return refused("expert_count", experts, fmt::format("0 to {}", kMaxExperts));
+  const std::int64_t fewest = experts > 0 ? 1 : 0;
+  const std::int64_t used = number("expert_used_count", fewest);
+  if (used < fewest || used > experts)
+    return refused("expert_used_count", used, fmt::format("{} to {}", fewest, experts));
+  const std::int64_t groups = number("expert_group_count", 0);
+  if (groups < 0 || (groups > 0 && (groups >= experts || experts % groups != 0)))
+    return refused("expert_group_count", groups,
+                   fmt::format("a divisor of the {} experts, and smaller", experts));
+  const std::int64_t groups_used = number("expert_group_used_count", 1);
+  if (groups > 1 && (groups_used < 1 || groups_used >= groups))
+    return refused("expert_group_used_count", groups_used, fmt::format("1 to {}", groups - 1));
+  return {};
+}
+
 Result<std::vector<std::string>> PartNames(const std::string& path, std::int64_t number,
                                            std::int64_t count) {
   if (number != 0)
@@ -228,6 +263,7 @@ Result<GgufFacts> CheckGguf(const std::string& path) try {
   facts.bytes = first.file_bytes;
   facts.tensors = static_cast<std::uint64_t>(gguf_get_n_tensors(first.gguf.get()));
   facts.architecture = StringKey(first.gguf.get(), "general.architecture");
+  SKIPPY_RETURN_IF_ERROR(CheckCounts(path, first.gguf.get(), facts.architecture));
   facts.type = StringKey(first.gguf.get(), "general.type");
   facts.tokenizer = TokenizerDigest(first.gguf.get());
   const std::int64_t count = IntegerKey(first.gguf.get(), "split.count", 0);
@@ -235,6 +271,13 @@ Result<GgufFacts> CheckGguf(const std::string& path) try {
   SKIPPY_TRY(facts.files, PartNames(path, IntegerKey(first.gguf.get(), "split.no", 0), count));
   for (std::size_t i = 1; i < facts.files.size(); ++i) {
     SKIPPY_TRY(const OpenedGguf part, OpenGguf(facts.files[i]));
+    const std::int64_t number = IntegerKey(part.gguf.get(), "split.no", -1);
+    if (number != static_cast<std::int64_t>(i) ||
+        IntegerKey(part.gguf.get(), "split.count", -1) != count)
+      return Err(ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' is not part {} of {} as its name says: fetch the model's parts "
+                             "again",
+                             facts.files[i], i + 1, count));
     facts.bytes += part.file_bytes;
     facts.tensors += static_cast<std::uint64_t>(gguf_get_n_tensors(part.gguf.get()));
   }
@@ -243,10 +286,11 @@ Result<GgufFacts> CheckGguf(const std::string& path) try {
   return Err(ErrorCode::kInvalidArgument, fmt::format("cannot read '{}': {}", path, error.what()));
 }
 
-Result<Digest> DigestFiles(const std::vector<std::string>& files) {
+Result<Digest> DigestFiles(const std::vector<std::string>& files, const DigestProgress& progress) {
   constexpr std::size_t kBuffer = std::size_t{4} << 20;
   const auto buffer = std::make_unique<std::byte[]>(kBuffer);
   Blake3Hasher hasher;
+  std::uint64_t done = 0;
   for (const std::string& path : files) {
     // read(), not a mapping: a file that shrinks meanwhile must be an error, not a SIGBUS.
     const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -261,6 +305,9 @@ Result<Digest> DigestFiles(const std::vector<std::string>& files) {
                                count == 0 ? "it became shorter" : std::strerror(errno)));
       hasher.Update({buffer.get(), static_cast<std::size_t>(count)});
       left -= static_cast<std::uint64_t>(count);
+      done += static_cast<std::uint64_t>(count);
+      if (progress && !progress(done))
+        return Err(ErrorCode::kCancelled, "interrupted while the model's digest was taken");
     }
   }
   return hasher.Finish();

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ Result<GgufFacts> CheckGguf(const std::string& path);
 std::size_t GgufNumberBytes(int type);
 
 // BLAKE3 of one file's content, or of all parts one after the other.
-Result<Digest> DigestFiles(const std::vector<std::string>& files);
+// `progress`: called after every few MiB with the bytes so far; false: stop (kCancelled).
+using DigestProgress = std::function<bool(std::uint64_t done)>;
+Result<Digest> DigestFiles(const std::vector<std::string>& files,
+                           const DigestProgress& progress = {});
 
 }  // namespace skippy::llama

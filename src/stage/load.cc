@@ -11,13 +11,18 @@ namespace {
 
 std::string FileOf(const std::string& folder) { return folder + "/" + kSliceName; }
 
+std::string Beside(const std::string& path) {
+  const std::filesystem::path given(path);
+  return given.has_parent_path() ? given.parent_path().string() : ".";
+}
+
 Status CheckContent(const std::string& folder, const Manifest& manifest,
                     const llama::Model& model) {
   if (model.content_digest() == manifest.digest) return {};
   return Err(
       ErrorCode::kCorruption,
-      fmt::format("'{}' is not the file that its manifest describes: cut the model again, or "
-                  "copy the folder once more",
+      fmt::format("'{}' is not the file that its manifest describes: remove the folder and cut the "
+                  "model again, or copy the folder once more",
                   FileOf(folder)));
 }
 
@@ -65,9 +70,14 @@ Result<LoadedVocabulary> LoadVocabulary(const std::string& folder) {
   return vocabulary;
 }
 
+bool IsPackage(const std::string& path) {
+  const bool file = std::filesystem::path(path).filename() == kSliceName;
+  return ReadManifest(file ? Beside(path) : path).has_value();
+}
+
 Result<std::string> FindVocabulary(const std::string& path) {
   const std::filesystem::path given(path);
-  const std::string beside = given.has_parent_path() ? given.parent_path().string() : ".";
+  const std::string beside = Beside(path);
   for (const std::string& folder : {path, path + "/vocabulary", beside}) {
     if (folder == beside && given.filename() != kSliceName) continue;
     const Result<Manifest> manifest = ReadManifest(folder);

@@ -47,5 +47,7 @@ Result<LoadedVocabulary> LoadVocabulary(const std::string& folder);
 // the folder itself, the folder that the model was cut into, or the package's file. kNotFound: none
 // of them.
 Result<std::string> FindVocabulary(const std::string& path);
+// `path` is a package's folder or the file in it.
+bool IsPackage(const std::string& path);
 
 }  // namespace skippy::stage

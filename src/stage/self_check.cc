@@ -1,7 +1,9 @@
 #include "stage/self_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -19,6 +21,7 @@ namespace skippy::stage {
 namespace {
 
 constexpr SeqId kLane{0};
+constexpr const char* kInterrupted = "interrupted while the stages were checked; they are there";
 
 std::vector<Token> SomeTokens(Pos count, std::uint32_t vocabulary) {
   std::vector<Token> tokens;
@@ -29,13 +32,22 @@ std::vector<Token> SomeTokens(Pos count, std::uint32_t vocabulary) {
 void Compare(std::span<const float> whole, std::span<const float> staged, Pos at,
              CheckResult& result) {
   ++result.compared;
-  if (!whole.empty() && runtime::SameBits(whole, staged)) {
+  // What is not a number is the same whatever it was computed from.
+  const bool numbers =
+      std::none_of(whole.begin(), whole.end(), [](float value) { return std::isnan(value); });
+  if (numbers && !whole.empty() && runtime::SameBits(whole, staged)) {
     ++result.equal;
     return;
   }
   if (result.equal + 1 == result.compared) result.first_difference = at;
   result.largest_difference =
       std::max(result.largest_difference, runtime::LargestDifference(whole, staged));
+}
+
+// So many tokens more than a window as the usual prompt has.
+Pos BeyondOf(double window) {
+  const double longest = kMostChecked - CheckOptions().prompt;
+  return CheckOptions().prompt + static_cast<Pos>(std::min(window, longest));
 }
 
 // The prompt chunk by chunk, then single tokens.
@@ -65,8 +77,11 @@ struct Left {
   }
 };
 
+// Whether to go on, asked before every step.
+using GoOn = std::function<Status()>;
+
 Result<Left> RunTokens(const llama::Model& model, const Boundary& boundary, TokenSpan tokens,
-                       const CheckOptions& options) {
+                       const CheckOptions& options, const GoOn& go_on) {
   SKIPPY_TRY(
       const llama::StageRuntime run,
       llama::MakeStageRuntime(
@@ -74,6 +89,7 @@ Result<Left> RunTokens(const llama::Model& model, const Boundary& boundary, Toke
           {.inject = {}, .capture = boundary.node, .width = boundary.width, .takes_tokens = true}));
   Left left;
   for (const PosRange step : StepsOf(options)) {
+    SKIPPY_RETURN_IF_ERROR(go_on());
     const runtime::DecodeItem item{kLane, step.begin, tokens.subspan(step.begin, step.size()),
                                    true};
     SKIPPY_RETURN_IF_ERROR(run.runtime->Decode({&item, 1}));
@@ -83,11 +99,12 @@ Result<Left> RunTokens(const llama::Model& model, const Boundary& boundary, Toke
 }
 
 Result<Left> RunRows(const std::string& folder, std::span<const float> rows,
-                     const CheckOptions& options) {
+                     const CheckOptions& options, const GoOn& go_on) {
   SKIPPY_TRY(const LoadedStage stage, LoadStage(folder, {.runtime = options.runtime}));
   const std::size_t width = stage.manifest.input.width;
   Left left;
   for (const PosRange step : StepsOf(options)) {
+    SKIPPY_RETURN_IF_ERROR(go_on());
     const runtime::RowsItem item{kLane, step.begin,
                                  rows.subspan(step.begin * width, step.size() * width), true};
     SKIPPY_RETURN_IF_ERROR(stage.runtime.stage->DecodeRows({&item, 1}));
@@ -126,7 +143,8 @@ struct Reference {
 };
 
 Result<Reference> RunHollow(const std::string& path, const SlicePlan& plan,
-                            const EmbeddingTable& embedding, const CheckOptions& options) {
+                            const EmbeddingTable& embedding, const CheckOptions& options,
+                            const GoOn& go_on) {
   SKIPPY_TRY(const std::unique_ptr<llama::Model> model,
              llama::Model::Load({.path = path, .adapters = {}}));
   const std::vector<Token> tokens = SomeTokens(options.prompt + options.steps, embedding.tokens());
@@ -135,18 +153,32 @@ Result<Reference> RunHollow(const std::string& path, const SlicePlan& plan,
     reference.enters.resize(tokens.size() * embedding.width());
     SKIPPY_RETURN_IF_ERROR(embedding.Rows(tokens, reference.enters));
   } else {
-    SKIPPY_TRY(Left before, RunTokens(*model, plan.input, tokens, options));
+    SKIPPY_TRY(Left before, RunTokens(*model, plan.input, tokens, options, go_on));
     reference.enters = std::move(before.values);
   }
-  SKIPPY_TRY(reference.leaves, RunTokens(*model, plan.output, tokens, options));
+  SKIPPY_TRY(reference.leaves, RunTokens(*model, plan.output, tokens, options, go_on));
   return reference;
 }
 
 }  // namespace
 
+CheckOptions CheckOptionsFor(const Source& source) {
+  CheckOptions options;
+  const families::ModelFacts& facts = source.facts();
+  for (const char* key : {"attention.sliding_window", "attention.indexer.top_k"}) {
+    const auto found = facts.numbers.find(facts.architecture + "." + key);
+    if (found == facts.numbers.end()) continue;
+    for (const double value : found->second.values)
+      if (value > 0) options.prompt = std::max(options.prompt, BeyondOf(value));
+  }
+  const Pos positions = options.prompt + options.steps;
+  options.runtime.context = std::max(options.runtime.context, (positions + 255) / 256 * 256);
+  return options;
+}
+
 Result<CheckResult> CheckStages(const std::string& model, const std::string& vocabulary,
-                                const std::vector<std::string>& stages,
-                                const CheckOptions& options) {
+                                const std::vector<std::string>& stages, const CheckOptions& options,
+                                const std::function<bool()>& go_on) {
   SKIPPY_TRY(const std::unique_ptr<llama::Model> whole,
              llama::Model::Load({.path = model, .adapters = {}}));
   SKIPPY_TRY(const auto reference, llama::MakeRuntime(*whole, options.runtime));
@@ -154,6 +186,8 @@ Result<CheckResult> CheckStages(const std::string& model, const std::string& voc
   std::vector<Token> tokens = SomeTokens(options.prompt, reference->info().vocab);
   CheckResult result;
   for (const PosRange at : StepsOf(options)) {
+    if (go_on && !go_on()) return Err(ErrorCode::kCancelled, kInterrupted);
+    result.positions = at.end;
     const TokenSpan step = TokenSpan(tokens).subspan(at.begin, at.size());
     const runtime::DecodeItem item{kLane, at.begin, step, true};
     SKIPPY_RETURN_IF_ERROR(reference->Decode({&item, 1}));
@@ -174,15 +208,25 @@ Result<CheckResult> CheckAlone(const Source& source, const std::string& vocabula
   SKIPPY_TRY(const families::Family family, FamilyOf(source));
   SKIPPY_TRY(const SlicePlan plan, PlanHollow(source, family, manifest.layers));
   SKIPPY_TRY(const auto embedding, EmbeddingTable::Open(vocabulary));
+  std::uint64_t written = 0;
+  const WriteProgress writing = [&](std::uint64_t done, std::uint64_t total) {
+    written = total;
+    return !progress || progress(done, total);
+  };
+  const GoOn go_on = [&]() -> Status {
+    if (writing(written, written)) return {};
+    return Err(ErrorCode::kCancelled, kInterrupted);
+  };
   Reference reference;
   {
     HollowFile hollow(scratch);
-    SKIPPY_RETURN_IF_ERROR(hollow.Write(source, plan, progress));
-    SKIPPY_TRY(reference, RunHollow(hollow.path(), plan, *embedding, options));
+    SKIPPY_RETURN_IF_ERROR(hollow.Write(source, plan, writing));
+    SKIPPY_TRY(reference, RunHollow(hollow.path(), plan, *embedding, options, go_on));
   }
-  SKIPPY_TRY(const Left staged, RunRows(stage, reference.enters, options));
+  SKIPPY_TRY(const Left staged, RunRows(stage, reference.enters, options, go_on));
   const Left& whole = reference.leaves;
   CheckResult result;
+  result.positions = options.prompt + options.steps;
   if (staged.positions != whole.positions || staged.values.size() != whole.values.size())
     return Err(ErrorCode::kInternal, "the stage gives other rows than the model");
   for (std::size_t i = 0; i < whole.positions.size(); ++i)

@@ -224,6 +224,7 @@ class Writer {
       piece_.assign(size, std::byte{0});
       SKIPPY_RETURN_IF_ERROR(file_.Write(begin, piece_, true));
       begin += size;
+      SKIPPY_RETURN_IF_ERROR(Told(begin));
     }
     return {};
   }

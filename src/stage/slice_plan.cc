@@ -319,6 +319,13 @@ Result<SlicePlan> Planner::Plan(LayerRange range) {
   const auto embedding = Scalar(source_, "embedding_length");
   if (!embedding)
     return Err(ErrorCode::kInvalidArgument, "the model does not say its embedding_length");
+  if (const SourceTensor* tokens = source_.Find(kTokens);
+      tokens != nullptr && static_cast<double>(tokens->shape.front()) != *embedding)
+    return Err(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the model says that its embedding_length is {}, its embedding rows have "
+                    "{} values: it is damaged",
+                    *embedding, tokens->shape.front()));
   embedding_ = static_cast<std::uint32_t>(*embedding);
   plan_.last = range.end == whole_;
   SKIPPY_RETURN_IF_ERROR(Order());
@@ -337,6 +344,15 @@ Result<std::uint32_t> LayersOf(const Source& source) {
   const double drafts = Scalar(source, "nextn_predict_layers").value_or(0);
   if (!blocks || *blocks < 1 || drafts < 0 || drafts >= *blocks)
     return Err(ErrorCode::kInvalidArgument, "the model does not say how many layers it has");
+  std::set<std::uint32_t> there;
+  for (const auto& [name, tensor] : source.tensors())
+    if (const auto split = SplitName(name); split && split->layer < *blocks)
+      there.insert(split->layer);
+  if (there.size() != static_cast<std::size_t>(*blocks))
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("the model says that it has {} layers, its tensors are of {}: it is "
+                           "damaged or incomplete",
+                           *blocks, there.size()));
   return static_cast<std::uint32_t>(*blocks - drafts);
 }
 
@@ -364,7 +380,7 @@ Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families
   return begins;
 }
 
-Result<Weights> WeightsOf(const Source& source) {
+Result<Weights> WeightsOf(const Source& source, FirstStage first) {
   SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
   Weights weights;
   weights.layers.resize(layers);
@@ -375,11 +391,16 @@ Result<Weights> WeightsOf(const Source& source) {
   const SourceTensor* head = source.Find(kHead);
   if (head == nullptr) head = source.Find(kTokens);
   weights.last = head == nullptr ? 0 : head->bytes;
+  if (const SourceTensor* tokens = source.Find(kTokens);
+      tokens != nullptr && first == FirstStage::kReal)
+    weights.first = tokens->bytes;
   return weights;
 }
 
 Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range,
                             FirstStage first) {
+  if (first == FirstStage::kReal && range.begin == 0 && source.facts().vocabulary == 0)
+    return Err(ErrorCode::kInvalidArgument, "the model has no tokenizer for its first stage");
   return Planner(source, family, first).Plan(range);
 }
 

@@ -77,8 +77,9 @@ Result<std::uint32_t> LayersOf(const Source& source);
 std::uint64_t ParametersOf(const Source& source);
 // Layers that a stage may begin with, ascending; 0 is one.
 Result<std::vector<std::uint32_t>> BeginsOf(const Source& source, const families::Family& family);
-// Bytes of each layer, and of the head; for CutInto and CutBelow.
-Result<Weights> WeightsOf(const Source& source);
+// Bytes of each layer, of the head, and of what a real first stage has besides; for CutInto and
+// CutBelow.
+Result<Weights> WeightsOf(const Source& source, FirstStage first);
 
 // `family`: the model's, or a default one. The source must outlive the plan.
 Result<SlicePlan> PlanSlice(const Source& source, const families::Family& family, LayerRange range,

@@ -33,7 +33,7 @@ Result<std::vector<LayerRange>> RangesOf(const SplitOptions& options, const Sour
                "may have");
   SKIPPY_TRY(const std::uint32_t layers, LayersOf(source));
   if (!options.layers.empty()) return ParseRanges(options.layers, layers);
-  SKIPPY_TRY(const Weights weights, WeightsOf(source));
+  SKIPPY_TRY(const Weights weights, WeightsOf(source, options.first));
   SKIPPY_TRY(std::vector<std::uint32_t> begins, BeginsOf(source, family));
   const Weights joined = Joined(weights, begins);
   SKIPPY_TRY(std::vector<LayerRange> ranges, options.stages > 0
@@ -89,7 +89,9 @@ Status Splitter::DescribeModel(const std::string& path) {
     model_.embedding = static_cast<std::uint32_t>(embedding->second.values.front());
   model_.bytes = source_.bytes();
   model_.parameters = ParametersOf(source_);
-  SKIPPY_TRY(model_.digest, llama::DigestFiles(source_.files()));
+  SKIPPY_TRY(model_.digest, llama::DigestFiles(source_.files(), [this](std::uint64_t done) {
+               return !progress_ || progress_(done, source_.bytes(), "the model's digest");
+             }));
   return {};
 }
 
@@ -125,6 +127,8 @@ Result<Package> Splitter::Write(const std::string& folder, const SlicePlan& plan
   manifest.model = model_;
   Package package;
   package.folder = folder;
+  std::error_code ignored;
+  std::filesystem::remove_all(folder + "/" + kCheckFolder, ignored);  // of a check that was killed
   SKIPPY_TRY(package.was_there, IsThere(folder, manifest, package.manifest));
   if (package.was_there) return package;
   std::error_code error;
@@ -179,6 +183,10 @@ Result<std::vector<Package>> Split(const SplitOptions& options, const SplitProgr
   SKIPPY_TRY(const std::unique_ptr<Source> source, Source::Open(options.model));
   SKIPPY_TRY(families::Family family, FamilyOf(*source));
   SKIPPY_TRY(const std::vector<LayerRange> ranges, RangesOf(options, *source, family));
+  if (options.first == FirstStage::kReal && ranges.front().begin != 0)
+    return Err(ErrorCode::kInvalidArgument,
+               fmt::format("a real first stage is asked for, and {} does not begin with layer 0",
+                           ToString(ranges.front())));
   Splitter splitter(*source, std::move(family), progress);
   // All plans first: nothing is written for a model that cannot be cut there.
   std::vector<SlicePlan> plans;

@@ -37,6 +37,9 @@ struct SplitOptions {
 using SplitProgress =
     std::function<bool(std::uint64_t done, std::uint64_t total, const std::string& what)>;
 
+// Within a stage's folder, while it is checked.
+inline constexpr const char* kCheckFolder = "check";
+
 struct Package {
   std::string folder;
   Manifest manifest;

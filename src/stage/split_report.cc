@@ -19,6 +19,7 @@ std::string WhatGoesThrough(const Manifest& manifest) {
 CheckResult Sum(const SplitOutcome& outcome) {
   CheckResult sum;
   for (const Check& check : outcome.checks) {
+    sum.positions = std::max(sum.positions, check.result.positions);
     sum.compared += check.result.compared;
     sum.equal += check.result.equal;
     sum.largest_difference = std::max(sum.largest_difference, check.result.largest_difference);
@@ -39,14 +40,15 @@ std::string CheckText(const SplitOutcome& outcome) {
         outcome.alone ? "it" : "these stages");
   }
   if (text.empty() && !outcome.checks.empty() && !outcome.alone)
-    text = fmt::format("checked: {} rows of logits are the whole model's, bit by bit\n",
-                       Sum(outcome).compared);
+    text = fmt::format(
+        "checked: {} rows of logits of {} positions are the whole model's, bit by bit\n",
+        Sum(outcome).compared, Sum(outcome).positions);
   if (text.empty() && !outcome.checks.empty() && outcome.alone)
     text = fmt::format(
-        "checked: {} alone, {} rows are the model's, bit by bit, where the other layers are "
-        "hollow\n",
+        "checked: {} alone, {} rows of {} positions are the model's, bit by bit, where the other "
+        "layers are hollow\n",
         outcome.checks.size() == 1 ? "the stage" : fmt::format("{} stages", outcome.checks.size()),
-        Sum(outcome).compared);
+        Sum(outcome).compared, Sum(outcome).positions);
   if (!outcome.not_checked.empty()) text += fmt::format("not checked: {}\n", outcome.not_checked);
   return text;
 }
@@ -83,6 +85,7 @@ std::string ToJson(const SplitOutcome& outcome) {
     const CheckResult sum = Sum(outcome);
     json["check"] = {{"against", outcome.alone ? "hollow model" : "whole model"},
                      {"passed", outcome.Passed()},
+                     {"positions", sum.positions},
                      {"rows", sum.compared},
                      {"equal", sum.equal},
                      {"largest_difference", sum.largest_difference}};

@@ -489,6 +489,8 @@ def test_packages_where_models_should_be_and_the_other_way_round(served):
         refused("serve", "--port", free_port(), "-m", path, says="--stages")
     refused("serve", "--port", free_port(), "-m", served.model.path, "--stages", addresses(served)[0],
             says=["no vocabulary package", "skippy stage split"])
+    for path in (served.packages[0], served.packages[0] / "model.gguf"):
+        refused("serve", "--port", free_port(), "-m", path, says=["skippy stage serve", "--stages"])
     refused("stage", "serve", "--package", folder / "vocabulary", says="no stage")
     refused("stage", "serve", "--package", folder, says="is no stage package")
     refused("stage", "serve", "--package", f"{served.packages[0]},{served.packages[0]}", says="another package has layers")

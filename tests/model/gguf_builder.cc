@@ -68,6 +68,23 @@ void WriteAdapter(const std::string& model_path, const std::string& path, std::u
 
 }  // namespace
 
+void WriteWithNumber(const std::string& model_path, const std::string& path, const std::string& key,
+                     std::uint32_t value) {
+  ggml_context* tensors = nullptr;
+  gguf_context* whole =
+      gguf_init_from_file(model_path.c_str(), {.no_alloc = false, .ctx = &tensors});
+  ASSERT_NE(whole, nullptr) << model_path;
+  gguf_context* out = gguf_init_empty();
+  gguf_set_kv(out, whole);
+  gguf_set_val_u32(out, key.c_str(), value);
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(whole); ++i)
+    gguf_add_tensor(out, ggml_get_tensor(tensors, gguf_get_tensor_name(whole, i)));
+  EXPECT_TRUE(gguf_write_to_file(out, path.c_str(), /*only_meta=*/false)) << path;
+  gguf_free(out);
+  gguf_free(whole);
+  ggml_free(tensors);
+}
+
 TempFolder::TempFolder() {
   static std::atomic<int> count = 0;
   folder_ = std::filesystem::temp_directory_path() /

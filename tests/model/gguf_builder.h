@@ -24,6 +24,10 @@ class TempFolder {
 std::vector<char> ReadBytes(const std::string& path, std::size_t most = SIZE_MAX);
 void WriteBytes(const std::string& path, const std::vector<char>& bytes);
 
+// The model with another number in its metadata.
+void WriteWithNumber(const std::string& model_path, const std::string& path, const std::string& key,
+                     std::uint32_t value);
+
 // A LoRA of rank 2 with random weights on the first layer's query projection.
 // model_path: whose shapes it takes.
 void WriteLora(const std::string& model_path, const std::string& path, std::uint32_t seed);

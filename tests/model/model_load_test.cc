@@ -140,5 +140,26 @@ TEST_F(ModelLoadTest, TheTokenizerIsDigestedApartFromTheWeights) {
   EXPECT_EQ(mamba_facts->architecture, "mamba2");
 }
 
+// Each ends the process inside llama.cpp.
+TEST_F(ModelLoadTest, CountsThatLlamaCppAssertsOnAreRefused) {
+  const std::string path = folder_.Path("model.gguf");
+  const auto refused = [&](const std::string& family, const std::string& key, std::uint32_t value) {
+    WriteWithNumber(Fixture(family + "-tiny.gguf"), path, key, value);
+    ExpectRefused(path, ErrorCode::kInvalidArgument, key + " is " + std::to_string(value));
+  };
+  refused("llama", "llama.block_count", 0);
+  refused("llama", "llama.block_count", 513);
+  refused("llama", "llama.block_count", 4'000'000'000U);
+  refused("llama", "llama.nextn_predict_layers", 5);
+  refused("llama", "llama.expert_count", 1025);
+  refused("llama", "llama.expert_used_count", 1);  // of none
+  refused("deepseek3", "deepseek2.expert_used_count", 0);
+  refused("deepseek3", "deepseek2.expert_used_count", 9);
+  refused("deepseek3", "deepseek2.expert_group_count", 3);
+  refused("deepseek3", "deepseek2.expert_group_count", 8);
+  refused("deepseek3", "deepseek2.expert_group_used_count", 0);
+  refused("deepseek3", "deepseek2.expert_group_used_count", 4);
+}
+
 }  // namespace
 }  // namespace skippy::model_test

@@ -114,6 +114,38 @@ TEST(HollowModel, TakesLittleRoomAndChecksARealStage) {
             (*source)->bytes() - others + 2 * kMiB);
 }
 
+// What only prompts longer than the window can show.
+TEST(HollowModel, FindsAWindowOfAnotherLength) {
+  const TempFolder folder;
+  SplitOptions options;
+  options.model = FixturePath("gemma3");
+  options.layers = "1..3";
+  options.out = folder.Path("packages");
+  const std::vector<Package> packages = MustSplit(options);
+  ASSERT_EQ(packages.size(), 2U);
+  const auto source = Source::Open(options.model);
+  ASSERT_TRUE(source) << source.error().message;
+  const CheckOptions check = CheckOptionsFor(**source);
+  EXPECT_EQ(check.prompt, 150U + 64U);
+  const auto family = FamilyOf(**source);
+  ASSERT_TRUE(family) << family.error().message;
+  auto plan = PlanSlice(**source, *family, {1, 3});
+  ASSERT_TRUE(plan) << plan.error().message;
+  plan->set["gemma3.attention.sliding_window"] = 160U;
+  const std::string& stage = packages[1].folder;
+  const auto written = WriteSlice(**source, *plan, stage + "/" + kSliceName, {});
+  ASSERT_TRUE(written) << written.error().message;
+  Manifest manifest = packages[1].manifest;
+  manifest.bytes = written->bytes;
+  manifest.digest = written->digest;
+  ASSERT_TRUE(WriteManifest(stage, manifest));
+  const auto result =
+      CheckAlone(**source, packages[0].folder, stage, folder.Path("check"), check, {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_FALSE(result->Passed());
+  EXPECT_GE(result->first_difference, 64U);
+}
+
 TEST(HollowModel, FindsAStageOfOtherWeights) {
   const TempFolder folder;
   const auto tokenizer = fixtures::Tokenizer::FromGguf(fixtures::DefaultTokenizerPath());
@@ -151,12 +183,19 @@ TEST(HollowModel, AnInterruptionLeavesNothing) {
   ASSERT_EQ(packages.size(), 2U);
   const auto source = Source::Open(options.model);
   ASSERT_TRUE(source) << source.error().message;
-  const auto stopped =
-      CheckAlone(**source, packages[0].folder, packages[1].folder, folder.Path("check"), {},
-                 [](std::uint64_t, std::uint64_t) { return false; });
-  ASSERT_FALSE(stopped);
-  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
-  EXPECT_FALSE(std::filesystem::exists(folder.Path("check")));
+  bool passed = false;
+  int stops = 0;
+  for (; !passed; ++stops) {  // while it is written, and before every step
+    int left = stops;
+    const auto result =
+        CheckAlone(**source, packages[0].folder, packages[1].folder, folder.Path("check"), {},
+                   [&](std::uint64_t, std::uint64_t) { return left-- > 0; });
+    passed = result.has_value();
+    const ErrorCode code = passed ? ErrorCode::kCancelled : result.error().code;
+    EXPECT_EQ(code, ErrorCode::kCancelled);
+    EXPECT_FALSE(std::filesystem::exists(folder.Path("check")));
+  }
+  EXPECT_GT(stops, 3 * 19) << "three runs of 19 steps";
 }
 
 class RealFirst : public testing::TestWithParam<std::string> {
@@ -298,7 +337,20 @@ TEST(Split, AModelInSeveralFilesGivesTheSameStages) {
     EXPECT_TRUE(equal->Passed());
     ExpectEachAlone(options.model, parts);
 
-    std::filesystem::remove(folder.Path("model-00002-of-00003.gguf"));
+    const auto part = [&](int number) {
+      return folder.Path(fmt::format("model-{:05}-of-00003.gguf", number));
+    };
+    std::filesystem::rename(part(2), part(4));
+    std::filesystem::rename(part(3), part(2));
+    std::filesystem::rename(part(4), part(3));
+    options.out = folder.Path("swapped");
+    const auto swapped = Split(options, {});
+    ASSERT_FALSE(swapped);
+    EXPECT_NE(swapped.error().message.find("is not part 2 of 3"), std::string::npos)
+        << swapped.error().message;
+    EXPECT_FALSE(std::filesystem::exists(options.out));
+
+    std::filesystem::remove(part(2));
     options.out = folder.Path("missing");
     const auto missing = Split(options, {});
     ASSERT_FALSE(missing);
