@@ -2,6 +2,8 @@
 #include <pthread.h>
 
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -82,7 +84,14 @@ int Version(const std::vector<std::string>& arguments) {
 
 }  // namespace skippy::cli
 
-int main(int argc, char** argv) {
+// What nothing below has caught, which is memory that ran out.
+int main(int argc, char** argv) try {
   skippy::cli::GiveThreadsRoom();
   return skippy::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
+} catch (const std::bad_alloc&) {
+  std::fprintf(stderr, "skippy: there is not enough memory for this\n");
+  return 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "skippy: %s\n", error.what());
+  return 1;
 }

@@ -145,6 +145,16 @@ def test_a_check_that_was_asked_for_and_cannot_be_made_is_no_success(tmp_path):
     assert not list(tmp_path.rglob("check"))
 
 
+def test_memory_that_runs_out_is_an_error(tmp_path):
+    """Under limits from what does not even load the program to what almost suffices."""
+    for mib in (40, 60, 90, 130, 200):
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))}
+        code, _, err = run("split", "--model", models.SMOLLM2.path, "--out", tmp_path / str(mib), "--layers", "3..5",
+                           "--check-alone", **limit)
+        assert code in (0, 1, 2, 127) and "terminate called" not in err, (mib, code, err[-500:])
+        assert not list(tmp_path.rglob("check"))
+
+
 def test_what_a_killed_check_left_is_removed(tmp_path):
     split(tmp_path, FIXTURES / "llama-tiny.gguf", "--layers", "0..1", "--no-check")
     left = tmp_path / "packages" / "stage-0..1" / "check"
