@@ -250,8 +250,8 @@ input changed by one unit in the last place.
 
 def family_section(rows):
     return f"""## Every family
-Cut in three of nearly equal size; the stages one behind the other against the whole model: a prompt of 150 tokens in chunks
-of 64, then 16 greedy tokens, one thread. Alone: each stage against the model whose other layers have no weights, which is how
+Cut in three of nearly equal size; the stages one behind the other against the whole model: a prompt of 150 tokens, and
+as many more as the model's window or indexer holds, in chunks of 64, then 16 greedy tokens, one thread. Alone: each stage against the model whose other layers have no weights, which is how
 stages of a model that does not fit in memory are checked. Models marked \\* are synthetic: random weights in the family's real layout.
 
 {family_table(rows)}
