@@ -127,9 +127,9 @@ Result<Package> Splitter::Write(const std::string& folder, const SlicePlan& plan
   manifest.model = model_;
   Package package;
   package.folder = folder;
+  SKIPPY_TRY(package.was_there, IsThere(folder, manifest, package.manifest));
   std::error_code ignored;
   std::filesystem::remove_all(folder + "/" + kCheckFolder, ignored);  // of a check that was killed
-  SKIPPY_TRY(package.was_there, IsThere(folder, manifest, package.manifest));
   if (package.was_there) return package;
   std::error_code error;
   std::filesystem::create_directories(folder, error);

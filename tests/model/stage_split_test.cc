@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "families/identify.h"
 #include "fixtures/fixtures.h"
+#include "llama/gguf_check.h"
 #include "model/gguf_builder.h"
 #include "model/harness.h"
 #include "runtime/compare_floats.h"
@@ -263,6 +265,45 @@ INSTANTIATE_TEST_SUITE_P(Families, RealFirst,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Its rows are what the coordinator sends where it stands for the vocabulary.
+TEST(RealFirstStage, ItsOwnRowsAreChecked) {
+  const TempFolder folder;
+  SplitOptions options;
+  options.model = FixturePath("llama");
+  options.layers = "0..2,2..4";
+  options.out = folder.Path("packages");
+  options.first = FirstStage::kReal;
+  const std::vector<Package> packages = MustSplit(options);
+  ASSERT_EQ(packages.size(), 3U);
+  const std::string& first = packages[1].folder;
+  const std::string file = first + "/" + kSliceName;
+  {
+    const auto slice = Source::Open(file);
+    ASSERT_TRUE(slice) << slice.error().message;
+    const SourceTensor* rows = (*slice)->Find("token_embd.weight");
+    ASSERT_NE(rows, nullptr);
+    std::vector<std::byte> bytes(rows->bytes);
+    ASSERT_TRUE((*slice)->Read(*rows, 0, bytes));
+    for (std::size_t i = 0; i < bytes.size(); i += 2) bytes[i] ^= std::byte{0x55};
+    std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(rows->offset));
+    for (const std::byte value : bytes) out.put(static_cast<char>(value));
+  }
+  Manifest manifest = packages[1].manifest;
+  const auto digest = llama::DigestFiles({file});
+  ASSERT_TRUE(digest) << digest.error().message;
+  manifest.digest = *digest;
+  ASSERT_TRUE(WriteManifest(first, manifest));
+  const auto together = CheckStages(options.model, first, {first, packages[2].folder}, {});
+  ASSERT_TRUE(together) << together.error().message;
+  EXPECT_FALSE(together->Passed());
+  const auto source = Source::Open(options.model);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto alone = CheckAlone(**source, first, first, folder.Path("check"), {}, {});
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_FALSE(alone->Passed());
+}
 
 TEST(RealFirstStage, IsNotTheStubThatIsThere) {
   const TempFolder folder;
