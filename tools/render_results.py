@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "compare"))
 import report  # noqa: E402
 import stored  # noqa: E402
 from charts import data  # noqa: E402
-from report import production  # noqa: E402
+from report import misses, production  # noqa: E402
 from report.readme import readme  # noqa: E402
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -31,12 +31,13 @@ def between_markers(text, measured):
     return f"{before}{BEGIN}\n{measured}\n{END}{after}"
 
 
-def benchmarks(runs):
+def benchmarks(found):
     """docs/evidence/benchmarks.md"""
+    runs = found.runs
     parts = ["# Measured against llama-server",
              "Rendered by `make results` from `bench/results/`, which has every sample; the commands, commits and the "
              "machine stand at the end. The families are in [production.md](production.md).",
-             *([report.headline(runs), report.as_markdown(runs)] if runs else ["Not measured yet."])]
+             *([report.headline(runs), misses.section(found), "## All tables", report.as_markdown(runs)] if runs else ["Not measured yet."])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,7 +47,7 @@ def texts(found, charts, arguments):
               chart["title"], chart["command"], chart["caption"]) for chart in charts]
     try:
         return {arguments.readme: between_markers(read(arguments.readme), readme(found, shown)),
-                os.path.join(arguments.docs, "evidence", "benchmarks.md"): benchmarks(found.runs),
+                os.path.join(arguments.docs, "evidence", "benchmarks.md"): benchmarks(found),
                 os.path.join(arguments.docs, "evidence", "production.md"): production.page(found)}
     except stored.BadResult as error:
         raise stored.BadResult(f"{arguments.readme}: {error}") from error

@@ -3,6 +3,7 @@
     RESULTS/*.json            one a model: bench/compare/run.py
     RESULTS/families/*.json   one a model of the production table: tools/bench_families.py
     RESULTS/families/causes.toml   why a row of that table is slower, written by hand
+    RESULTS/misses.toml            why another target was missed, likewise
     RESULTS/replay/*.json     one a trace: tools/bench_replay.py
     EVIDENCE/families.json    the families and their titles: tools/evidence.py
 """
@@ -24,6 +25,7 @@ class Stored:
     replays: list = field(default_factory=list)     # {"command", "commit", "trace", "replay"}
     titles: list = field(default_factory=list)      # {"family", "title", "policy", "problem"}, each family once
     causes: list = field(default_factory=list)      # {"text", and where it holds: "family", "step", "prompt_tokens"}
+    misses: list = field(default_factory=list)      # {"text", and where it holds: "title" (the scenario's), "model"}
 
 
 def load(results, evidence):
@@ -32,7 +34,8 @@ def load(results, evidence):
                   families=[_run(path) for path in _files(os.path.join(results, "families"))],
                   replays=[_replay(path) for path in _files(os.path.join(results, "replay"))],
                   titles=_titles(os.path.join(evidence, "families.json")),
-                  causes=_causes(os.path.join(results, "families", "causes.toml")))
+                  causes=_causes(os.path.join(results, "families", "causes.toml"), {"family", "step", "prompt_tokens"}),
+                  misses=_causes(os.path.join(results, "misses.toml"), {"title", "model"}))
 
 
 def _files(folder):
@@ -73,7 +76,7 @@ def _titles(path):
     return list(by_family.values())
 
 
-def _causes(path):
+def _causes(path, places):
     try:
         with open(path, "rb") as file:
             causes = tomllib.load(file).get("cause", [])
@@ -81,7 +84,6 @@ def _causes(path):
         return []
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise BadResult(f"{path}: {error}") from error
-    known = {"text", "family", "step", "prompt_tokens"}
-    if not all(isinstance(cause, dict) and "text" in cause and set(cause) <= known for cause in causes):
-        raise BadResult(f"{path}: each [[cause]] has text and may have {', '.join(sorted(known - {'text'}))}")
+    if not all(isinstance(cause, dict) and "text" in cause and set(cause) - {"text"} <= places for cause in causes):
+        raise BadResult(f"{path}: each [[cause]] has text and may have {', '.join(sorted(places))}")
     return causes

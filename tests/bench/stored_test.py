@@ -32,19 +32,22 @@ class StoredTest(unittest.TestCase):
         self.put("families/b.json", whole())
         self.put("replay/c.json", {"format": 1, "replay": {"schema": "skippy-replay"}})
         self.put("families/causes.toml", '[[cause]]\nfamily = "mamba"\ntext = "because"\n')
+        self.put("misses.toml", '[[cause]]\nmodel = "m.gguf"\ntext = "therefore"\n')
         twice = {"family": "f", "title": "F", "policy": "off", "problem": "p", "kind": "none"}
         self.put("evidence/families.json", {"rows": [twice, twice]})
         found = self.load()
         self.assertEqual((len(found.runs), len(found.families), len(found.replays)), (1, 1, 1))
         self.assertEqual(found.titles, [{"family": "f", "title": "F", "policy": "off", "problem": "p"}])
         self.assertEqual(found.causes, [{"family": "mamba", "text": "because"}])
+        self.assertEqual(found.misses, [{"model": "m.gguf", "text": "therefore"}])
 
     def test_a_bad_file_is_named(self):
         for name, content in (("a.json", "{"), ("a.json", "[]"), ("a.json", {"format": 2}), ("a.json", {"format": 1}),
                               ("families/b.json", "null"), ("replay/c.json", {"format": 1}),
                               ("replay/c.json", {"rows": []}),
                               ("families/causes.toml", "text ="), ("families/causes.toml", "[[cause]]\nfamily = 'f'\n"),
-                              ("families/causes.toml", "[[cause]]\ntext = 't'\nfamly = 'f'\n")):
+                              ("families/causes.toml", "[[cause]]\ntext = 't'\nfamly = 'f'\n"),
+                              ("misses.toml", "[[cause]]\ntext = 't'\nfamily = 'f'\n")):
             self.put(name, content)
             with self.assertRaisesRegex(stored.BadResult, name):
                 self.load()
