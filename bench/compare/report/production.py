@@ -193,7 +193,9 @@ def headline(stored):
         return ""
     slower = len(list(slower_lines(stored)))
     words = "No figure of the full table is slower than llama-server beyond doubt"
-    if slower:
+    if slower == 1:
+        words = "One figure of the full table is slower than llama-server beyond doubt, with what is known of it"
+    if slower > 1:
         words = f"{slower} figures of the full table are slower than llama-server beyond doubt, each with its cause"
     return "\n\n".join([markdown_of(*compact_table(stored)), SYNTHETIC,
                         f"{words}: [docs/evidence/production.md](docs/evidence/production.md). `make bench-families`; "
