@@ -11,23 +11,17 @@
 
 #include "llama/llama_runtime.h"
 #include "runtime/compare_floats.h"
-#include "skippy/random.h"
 #include "stage/chain.h"
 #include "stage/embedding.h"
 #include "stage/load.h"
 #include "stage/split.h"
+#include "stage/stage_inputs.h"
 
 namespace skippy::stage {
 namespace {
 
 constexpr SeqId kLane{0};
 constexpr const char* kInterrupted = "interrupted while the stages were checked; they are there";
-
-std::vector<Token> SomeTokens(Pos count, std::uint32_t vocabulary) {
-  std::vector<Token> tokens;
-  for (Pos i = 0; i < count; ++i) tokens.push_back(static_cast<Token>(SplitMix64(i) % vocabulary));
-  return tokens;
-}
 
 void Compare(std::span<const float> whole, std::span<const float> staged, Pos at,
              CheckResult& result) {
@@ -147,7 +141,7 @@ Result<Reference> RunHollow(const std::string& path, const SlicePlan& plan,
                             const GoOn& go_on) {
   SKIPPY_TRY(const std::unique_ptr<llama::Model> model,
              llama::Model::Load({.path = path, .adapters = {}}));
-  const std::vector<Token> tokens = SomeTokens(options.prompt + options.steps, embedding.tokens());
+  const std::vector<Token> tokens = SomeTokens(embedding.tokens(), options.prompt + options.steps);
   Reference reference;
   if (plan.layers.begin == 0) {
     reference.enters.resize(tokens.size() * embedding.width());
@@ -183,7 +177,7 @@ Result<CheckResult> CheckStages(const std::string& model, const std::string& voc
              llama::Model::Load({.path = model, .adapters = {}}));
   SKIPPY_TRY(const auto reference, llama::MakeRuntime(*whole, options.runtime));
   SKIPPY_TRY(const std::unique_ptr<Chain> chain, Chain::Load(vocabulary, stages, options.runtime));
-  std::vector<Token> tokens = SomeTokens(options.prompt, reference->info().vocab);
+  std::vector<Token> tokens = SomeTokens(reference->info().vocab, options.prompt);
   CheckResult result;
   for (const PosRange at : StepsOf(options)) {
     if (go_on && !go_on()) return Err(ErrorCode::kCancelled, kInterrupted);

@@ -27,6 +27,19 @@ CheckResult Sum(const SplitOutcome& outcome) {
   return sum;
 }
 
+std::string PassedText(const SplitOutcome& outcome) {
+  const CheckResult sum = Sum(outcome);
+  if (!outcome.alone)
+    return fmt::format(
+        "checked: {} rows of logits of {} positions are the whole model's, bit by bit\n",
+        sum.compared, sum.positions);
+  return fmt::format(
+      "checked: {} alone, {} rows of {} positions are the model's, bit by bit, where the other "
+      "layers are hollow\n",
+      outcome.checks.size() == 1 ? "the stage" : fmt::format("{} stages", outcome.checks.size()),
+      sum.compared, sum.positions);
+}
+
 std::string CheckText(const SplitOutcome& outcome) {
   std::string text;
   for (const Check& check : outcome.checks) {
@@ -39,16 +52,7 @@ std::string CheckText(const SplitOutcome& outcome) {
         result.compared, result.first_difference, result.largest_difference,
         outcome.alone ? "it" : "these stages");
   }
-  if (text.empty() && !outcome.checks.empty() && !outcome.alone)
-    text = fmt::format(
-        "checked: {} rows of logits of {} positions are the whole model's, bit by bit\n",
-        Sum(outcome).compared, Sum(outcome).positions);
-  if (text.empty() && !outcome.checks.empty() && outcome.alone)
-    text = fmt::format(
-        "checked: {} alone, {} rows of {} positions are the model's, bit by bit, where the other "
-        "layers are hollow\n",
-        outcome.checks.size() == 1 ? "the stage" : fmt::format("{} stages", outcome.checks.size()),
-        Sum(outcome).compared, Sum(outcome).positions);
+  if (!outcome.checks.empty() && outcome.Passed()) text = PassedText(outcome);
   if (!outcome.not_checked.empty()) text += fmt::format("not checked: {}\n", outcome.not_checked);
   return text;
 }

@@ -12,16 +12,16 @@
 namespace skippy::stage {
 namespace {
 
+// In (0, 1].
+double Unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11U) + 1) * 0x1.0p-53; }
+
+}  // namespace
+
 std::vector<Token> SomeTokens(std::uint32_t vocabulary, Pos count) {
   std::vector<Token> tokens;
   for (Pos i = 0; i < count; ++i) tokens.push_back(static_cast<Token>(SplitMix64(i) % vocabulary));
   return tokens;
 }
-
-// In (0, 1].
-double Unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11U) + 1) * 0x1.0p-53; }
-
-}  // namespace
 
 std::string_view InputKindName(InputKind kind) {
   switch (kind) {

@@ -37,7 +37,9 @@ struct InputRows {
   }
 };
 
-// Deterministic tokens of the package's vocabulary.
+// The same ones every time, drawn evenly from the vocabulary.
+std::vector<Token> SomeTokens(std::uint32_t vocabulary, Pos count);
+// Of the package's vocabulary.
 Result<InputRows> RowsOfTokens(const std::string& vocabulary, Pos count);
 // `upstream`: folders of the stages from layer 0 up to where `stage` begins. The rows are computed
 // with `options`, chunk by chunk.

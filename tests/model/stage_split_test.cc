@@ -39,6 +39,27 @@ std::vector<Package> MustSplit(const SplitOptions& options) {
   return std::move(*packages);
 }
 
+// A fixture cut into the folder's "packages", and its source.
+struct Cut {
+  Cut(const TempFolder& folder, const std::string& family, const std::string& layers,
+      FirstStage first = FirstStage::kStub) {
+    options.model = FixturePath(family);
+    options.layers = layers;
+    options.out = folder.Path("packages");
+    options.first = first;
+    packages = MustSplit(options);
+    auto opened = Source::Open(options.model);
+    EXPECT_TRUE(opened) << opened.error().message;
+    if (opened) source = std::move(*opened);
+  }
+  // With the vocabulary and so many stages.
+  bool Has(std::size_t stages) const { return packages.size() == stages + 1 && source != nullptr; }
+
+  SplitOptions options;
+  std::vector<Package> packages;
+  std::unique_ptr<Source> source;
+};
+
 // Every stage of these packages, the vocabulary's first, held against a hollow model.
 void ExpectEachAlone(const std::string& model, const std::vector<Package>& packages) {
   const auto source = Source::Open(model);
@@ -119,30 +140,25 @@ TEST(HollowModel, TakesLittleRoomAndChecksARealStage) {
 // What only prompts longer than the window can show.
 TEST(HollowModel, FindsAWindowOfAnotherLength) {
   const TempFolder folder;
-  SplitOptions options;
-  options.model = FixturePath("gemma3");
-  options.layers = "1..3";
-  options.out = folder.Path("packages");
-  const std::vector<Package> packages = MustSplit(options);
-  ASSERT_EQ(packages.size(), 2U);
-  const auto source = Source::Open(options.model);
-  ASSERT_TRUE(source) << source.error().message;
-  const CheckOptions check = CheckOptionsFor(**source);
+  const Cut cut(folder, "gemma3", "1..3");
+  ASSERT_TRUE(cut.Has(1));
+  const auto& [options, packages, source] = cut;
+  const CheckOptions check = CheckOptionsFor(*source);
   EXPECT_EQ(check.prompt, 150U + 64U);
-  const auto family = FamilyOf(**source);
+  const auto family = FamilyOf(*source);
   ASSERT_TRUE(family) << family.error().message;
-  auto plan = PlanSlice(**source, *family, {1, 3});
+  auto plan = PlanSlice(*source, *family, {1, 3});
   ASSERT_TRUE(plan) << plan.error().message;
   plan->set["gemma3.attention.sliding_window"] = 160U;
   const std::string& stage = packages[1].folder;
-  const auto written = WriteSlice(**source, *plan, stage + "/" + kSliceName, {});
+  const auto written = WriteSlice(*source, *plan, stage + "/" + kSliceName, {});
   ASSERT_TRUE(written) << written.error().message;
   Manifest manifest = packages[1].manifest;
   manifest.bytes = written->bytes;
   manifest.digest = written->digest;
   ASSERT_TRUE(WriteManifest(stage, manifest));
   const auto result =
-      CheckAlone(**source, packages[0].folder, stage, folder.Path("check"), check, {});
+      CheckAlone(*source, packages[0].folder, stage, folder.Path("check"), check, {});
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_FALSE(result->Passed());
   EXPECT_GE(result->first_difference, 64U);
@@ -177,20 +193,15 @@ TEST(HollowModel, FindsAStageOfOtherWeights) {
 
 TEST(HollowModel, AnInterruptionLeavesNothing) {
   const TempFolder folder;
-  SplitOptions options;
-  options.model = FixturePath("deepseek3");
-  options.layers = "1..2";
-  options.out = folder.Path("packages");
-  const std::vector<Package> packages = MustSplit(options);
-  ASSERT_EQ(packages.size(), 2U);
-  const auto source = Source::Open(options.model);
-  ASSERT_TRUE(source) << source.error().message;
+  const Cut cut(folder, "deepseek3", "1..2");
+  ASSERT_TRUE(cut.Has(1));
+  const auto& [options, packages, source] = cut;
   bool passed = false;
   int stops = 0;
   for (; !passed; ++stops) {  // while it is written, and before every step
     int left = stops;
     const auto result =
-        CheckAlone(**source, packages[0].folder, packages[1].folder, folder.Path("check"), {},
+        CheckAlone(*source, packages[0].folder, packages[1].folder, folder.Path("check"), {},
                    [&](std::uint64_t, std::uint64_t) { return left-- > 0; });
     passed = result.has_value();
     const ErrorCode code = passed ? ErrorCode::kCancelled : result.error().code;
@@ -269,13 +280,9 @@ INSTANTIATE_TEST_SUITE_P(Families, RealFirst,
 // Its rows are what the coordinator sends where it stands for the vocabulary.
 TEST(RealFirstStage, ItsOwnRowsAreChecked) {
   const TempFolder folder;
-  SplitOptions options;
-  options.model = FixturePath("llama");
-  options.layers = "0..2,2..4";
-  options.out = folder.Path("packages");
-  options.first = FirstStage::kReal;
-  const std::vector<Package> packages = MustSplit(options);
-  ASSERT_EQ(packages.size(), 3U);
+  const Cut cut(folder, "llama", "0..2,2..4", FirstStage::kReal);
+  ASSERT_TRUE(cut.Has(2));
+  const auto& [options, packages, source] = cut;
   const std::string& first = packages[1].folder;
   const std::string file = first + "/" + kSliceName;
   {
@@ -298,9 +305,7 @@ TEST(RealFirstStage, ItsOwnRowsAreChecked) {
   const auto together = CheckStages(options.model, first, {first, packages[2].folder}, {});
   ASSERT_TRUE(together) << together.error().message;
   EXPECT_FALSE(together->Passed());
-  const auto source = Source::Open(options.model);
-  ASSERT_TRUE(source) << source.error().message;
-  const auto alone = CheckAlone(**source, first, first, folder.Path("check"), {}, {});
+  const auto alone = CheckAlone(*source, first, first, folder.Path("check"), {}, {});
   ASSERT_TRUE(alone) << alone.error().message;
   EXPECT_FALSE(alone->Passed());
 }
