@@ -115,7 +115,7 @@ class PressureRun {
     options.shape = shape;
     options.max_bytes =
         wish_.conversations * WholeLru::BytesOf(shape, wish_.in_the_end) / wish_.share;
-    options.max_logits_bytes = options.max_bytes / 4;  // as `serve`
+    options.max_logits_bytes = options.max_bytes / 16;  // as `serve`
     const SteadyClock clock;
     PrefixCache cache(options, clock);
     engine::Engine engine({}, runtime_, cache, clock);

@@ -41,6 +41,10 @@ LookupResult CacheImpl::Lookup(const LookupQuery& query) {
       evictor_.NoteResumed(node, boundary);
     }
   }
+  if (!query.peek && !decoded && !path_.nodes.empty()) {
+    Node* last = path_.nodes.back();
+    if (last->IsLeaf() && path_.matched < last->end()) evictor_.NoteLeft(last);
+  }
   CountLookup(query, result);
   return result;
 }

@@ -87,11 +87,14 @@ RecordPlan CacheImpl::BeginRecord(const RecordRequest& request) {
   ticket->committed = true;  // counted as aborted only from the moment the caller has it
   PinBase(request, ticket->base);
   const std::uint64_t nodes = index_.NodesNeeded(path_, static_cast<Pos>(request.tokens.size()));
+  const bool extends = wants.snapshot && !path_.nodes.empty() && path_.nodes.back()->IsLeaf() &&
+                       path_.matched == path_.nodes.back()->end();
+  evictor_.SetGrowing(extends ? path_.nodes.back() : nullptr);
   // From here on eviction may remove nodes of path_; only path_.matched is used.
-  if (nodes > options_.max_entries || !evictor_.MakeEntryRoom(nodes) || !FindRoom(slot, wants) ||
-      !FillTicket(request, wants, *ticket)) {
-    return Refuse(request, RecordOutcome::kNoRoom);
-  }
+  const bool planned = nodes <= options_.max_entries && evictor_.MakeEntryRoom(nodes) &&
+                       FindRoom(slot, wants) && FillTicket(request, wants, *ticket);
+  evictor_.SetGrowing(nullptr);
+  if (!planned) return Refuse(request, RecordOutcome::kNoRoom);
   ticket->committed = false;
   return {RecordOutcome::kPlanned, RecordTicket(std::move(ticket))};
 }
@@ -318,6 +321,9 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
   Node* former_leaf = path_.nodes.empty() ? nullptr : path_.nodes.back();
   const Pos former_end = former_leaf != nullptr ? former_leaf->end() : 0;
   index_.InsertText(ticket.slot, ticket.tokens, path_, made_);
+  for (Node* made : made_) {
+    if (made->IsLeaf()) evictor_.Welcome(made);
+  }
   const bool extended = made_.empty() && former_leaf != nullptr && n > former_end;
   if (extended && former_leaf->hit_end >= former_end && n - former_end <= former_end) {
     former_leaf->hit_end = n;  // a conversation that goes on keeps the standing it has earned

@@ -1,6 +1,7 @@
 #include "cache/evictor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace skippy::cache {
 namespace {
@@ -10,6 +11,13 @@ namespace {
 // the newcomers without room. Likewise logits that were hit, of the logits' share.
 std::uint64_t ProtectedShare(std::uint64_t cap) { return cap / 3; }
 std::uint64_t ProtectedLogitsShare(std::uint64_t cap) { return cap / 4 * 3; }
+
+// So many texts more went on at the end of a run than left one before its end (each of those
+// counts kLeftWeight times: a step back that is missing costs more than one that is kept in vain):
+// then new runs need no step back. Bounded, so that a change of use is soon noticed.
+constexpr std::int32_t kHabit = 4;
+constexpr std::int32_t kLeftWeight = 4;
+constexpr std::int32_t kHabitLimit = 16;
 
 }  // namespace
 
@@ -39,10 +47,21 @@ std::uint64_t Evictor::Touch(const Path& path, Pos upto, Pos text_upto, bool hit
 }
 
 void Evictor::NoteResumed(Node* node, Pos at) {
-  if (at != node->end() || node->continued) return;
+  if (at != node->end()) return;
+  habit_ = std::min(habit_ + 1, kHabitLimit);
+  if (node->continued) return;
   node->continued = true;
   Refresh(node);
 }
+
+void Evictor::NoteLeft(Node* leaf) {
+  habit_ = std::max(habit_ - kLeftWeight, -kHabitLimit);
+  if (!leaf->continued) return;
+  leaf->continued = false;
+  Refresh(leaf);
+}
+
+void Evictor::Welcome(Node* leaf) { leaf->continued = habit_ >= kHabit; }
 
 void Evictor::TouchLogits(Node* node, Point& point, bool hit) {
   point.logits_tick = tick_;
@@ -148,6 +167,7 @@ void Evictor::Forget(Node* node) {
   for (auto& listed : node->listed) List(listed, std::nullopt, node->slot);
   UnlistLogits(node);
   if (newest_node_ == node) newest_node_ = nullptr;
+  if (growing_ == node) growing_ = nullptr;
   Count(node, 0, 0);
 }
 
@@ -185,7 +205,13 @@ ThinContext Evictor::ContextOf(const Node& node) const {
       }
     }
   }
-  return {options_.shape, newest_prompt_, before};
+  return {options_.shape, newest_prompt_, before, &node == growing_};
+}
+
+void Evictor::SetGrowing(Node* leaf) {
+  Node* former = std::exchange(growing_, leaf);
+  if (former != nullptr) Refresh(former);
+  if (leaf != nullptr) Refresh(leaf);
 }
 
 void Evictor::SetNewestPrompt(std::uint64_t prompt, Node* node) {

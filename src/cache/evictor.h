@@ -35,11 +35,18 @@ class Evictor {
   // A use of the first `upto` tokens of the path. `hit`: a lookup returned something and its text
   // is known up to `text_upto`. Returns the tick of this use.
   std::uint64_t Touch(const Path& path, Pos upto, Pos text_upto, bool hit);
-  // A lookup gave the state at this boundary of the node to a text that goes on.
+  // A lookup gave the state at boundary `at` of the node to a text that goes on.
   void NoteResumed(Node* node, Pos at);
+  // The text of a lookup leaves this leaf inside its run.
+  void NoteLeft(Node* leaf);
+  // A leaf that has just been made: what other texts did says whether it needs a step back.
+  void Welcome(Node* leaf);
   void TouchLogits(Node* node, Point& point, bool hit);
   // The record that ticked `prompt` ended the newest prompt, at a point of `node`.
   void SetNewestPrompt(std::uint64_t prompt, Node* node);
+
+  // While room is made for a record that ends behind this leaf's end; null: done.
+  void SetGrowing(Node* leaf);
 
   // After a structural change of the node (or its creation); keeps its place among the candidates
   // true.
@@ -104,8 +111,10 @@ class Evictor {
   std::unordered_map<std::uint32_t, EvictionOrder>
       by_namespace_;  // only when namespaces have a cap
   std::uint64_t tick_ = 0;
+  std::int32_t habit_ = 0;  // of texts to go on where a run ends: kHabit or more says so
   std::uint64_t newest_prompt_ = 0;
-  Node* newest_node_ = nullptr;         // that has it; null: gone
+  Node* newest_node_ = nullptr;  // that has it; null: gone
+  Node* growing_ = nullptr;
   std::uint64_t protected_bytes_ = 0;   // EndBytes of nodes that were hit
   std::uint64_t protected_logits_ = 0;  // results that were hit
   std::uint64_t logical_bytes_ = 0;

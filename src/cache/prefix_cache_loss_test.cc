@@ -157,6 +157,58 @@ TEST(EvictionTest, AConversationThatWentOnAtItsEndNeedsNoStepBack) {
   EXPECT_EQ(cache.Cached(Join(busy, MakeTokens(4, 9)), true), busy.size());
 }
 
+// A conversation of four turns, each resumed at the end of the one before, and one that came once.
+class HabitTest : public testing::Test {
+ protected:
+  static CacheOptions Options() {
+    CacheOptions options = HybridOptions();
+    options.max_bytes = 3 * options.shape.snapshot_bytes + 80 * kRow;
+    return options;
+  }
+  void SetUp() override {
+    for (std::uint64_t turn = 0; turn < 5; ++turn) {
+      talk_ = Join(talk_, MakeTokens(turn == 0 ? 16 : 8, 10 + turn));
+      EXPECT_EQ(cache_.Cached(talk_), turn == 0 ? 0U : talk_.size() - 8);
+      cache_.Record(talk_);
+    }
+    cache_.Record(old_);
+  }
+  // A prompt with a message start in the middle, as `serve` records it.
+  void Begin(const Tokens& prompt) {
+    cache_.Record(TokenSpan(prompt).first(8), {.prompt_end = false, .part_start = true});
+    cache_.Record(prompt);
+  }
+  Pos EndOf(const Tokens& text) { return cache_.Cached(Join(text, MakeTokens(4, 9)), true); }
+
+  TestCache cache_{Options()};
+  Tokens talk_;
+  const Tokens old_ = MakeTokens(16, 1);
+  const Tokens fresh_ = MakeTokens(16, 2);
+};
+
+TEST_F(HabitTest, WhereTextsGoOnAtTheirEndsANewOneNeedsNoStepBack) {
+  Begin(fresh_);
+  EXPECT_EQ(cache_->Stats().snapshots, 3U);
+  for (const Tokens& text : {talk_, old_, fresh_}) EXPECT_EQ(EndOf(text), text.size());
+}
+
+TEST_F(HabitTest, WhereTextsAreLeftBeforeTheirEndsANewOneKeepsItsStepBack) {
+  EXPECT_EQ(cache_.Cached(Join(TokenSpan(old_).first(12), MakeTokens(4, 8))), 0U);
+  Begin(fresh_);
+  EXPECT_EQ(EndOf(fresh_), 16U);
+  EXPECT_EQ(cache_.Cached(Join(TokenSpan(fresh_).first(12), MakeTokens(4, 8)), true), 8U);
+}
+
+TEST_F(HabitTest, ATextThatIsLeftBeforeItsEndKeepsAStepBackFromThenOn) {
+  EXPECT_EQ(cache_.Cached(Join(talk_, MakeTokens(4, 8))), talk_.size());
+  Begin(fresh_);
+  const Tokens next = MakeTokens(16, 3);
+  EXPECT_EQ(cache_.Cached(TokenSpan(fresh_).first(12)), 0U);
+  Begin(fresh_);  // its message start comes back
+  cache_.Record(next);
+  EXPECT_EQ(cache_.Cached(TokenSpan(fresh_).first(12), true), 8U);
+}
+
 TEST(EvictionTest, LogitsOverTheirCapAreLeftOut) {
   CacheOptions options = DenseOptions();
   options.max_logits_bytes = 40;

@@ -44,6 +44,12 @@ class Thinner {
     return any;
   }
 
+  // The end of the run will not be its end any more, nor is it needed as a step back.
+  bool EndIsPassed() const {
+    return context_.growing && node_.continued &&
+           (context_.shape.HasKv() || context_.shape.HasWindow());
+  }
+
   // Where a text was seen to go on at its end, that is where it will go on.
   bool KeepsAStepBack(Level level) const { return level < Level::kThin && !node_.continued; }
 
@@ -122,7 +128,7 @@ class Thinner {
       consider(point.at, false);
       current = &point;
     }
-    consider(node_.end(), true);
+    consider(node_.end(), !EndIsPassed());
     if (!best) return std::nullopt;
     return ThinUnit{Component::kSnapshot, *best, {}};
   }

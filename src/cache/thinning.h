@@ -23,14 +23,15 @@ struct ThinUnit {
 
 // How much may go, each level more than the one before. kSpare leaves the run's end and one step
 // back: the last message start (or junction) before it, a second window. Texts are continued at
-// their end or from there. A run that was continued at its end needs no step back. kThin leaves the
-// end and the newest prompt's. kLastResort leaves what holds the run up.
+// their end or from there. A run that was continued at its end needs no step back, nor its end
+// once a longer text is about to be stored. kThin leaves the end and the newest prompt's. kLastResort leaves what holds the run up.
 enum class ThinLevel : std::uint8_t { kSpare, kThin, kLastResort };
 
 struct ThinContext {
   const MemoryShape& shape;
   std::uint64_t newest_prompt = 0;  // Point::prompt_end of the newest prompt
   Pos snapshot_before = 0;          // the deepest snapshot above this node on its path; 0: none
+  bool growing = false;  // a record that ends behind the node's end is being made room for
 };
 
 // What the node can spare; nothing pinned.

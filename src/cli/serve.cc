@@ -94,7 +94,8 @@ CacheOptions CacheOptionsOf(const ServeOptions& options, const runtime::RuntimeI
   cache.shape = info.shape;
   cache.policy = caching ? info.policy : PayloadPolicy::kOff;
   cache.max_bytes = options.cache_ram_mib << 20U;
-  cache.max_logits_bytes = std::min(cache.max_logits_bytes, cache.max_bytes / 4);
+  // A stored result saves one token: in a small cache it must not crowd out whole conversations.
+  cache.max_logits_bytes = std::min(cache.max_logits_bytes, cache.max_bytes / 16);
   return cache;
 }
 
