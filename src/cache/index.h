@@ -66,7 +66,7 @@ struct Node {
   std::uint64_t age = 0;  // of the policy, at the last use
   std::uint64_t hits = 0;
   Pos hit_end = 0;         // text up to here was asked for again since it was inserted
-  bool continued = false;  // a text went on at the very end (of the run as it was then)
+  bool continued = false;  // texts go on at the very end: seen here, or else elsewhere
 
   // The evictor's bookkeeping.
   std::array<std::optional<CandidateKey>, kUnitKindCount> listed;

@@ -24,7 +24,8 @@ struct ThinUnit {
 // How much may go, each level more than the one before. kSpare leaves the run's end and one step
 // back: the last message start (or junction) before it, a second window. Texts are continued at
 // their end or from there. A run that was continued at its end needs no step back, nor its end
-// once a longer text is about to be stored. kThin leaves the end and the newest prompt's. kLastResort leaves what holds the run up.
+// once a longer text is about to be stored. kThin leaves the end and the newest prompt's.
+// kLastResort leaves what holds the run up.
 enum class ThinLevel : std::uint8_t { kSpare, kThin, kLastResort };
 
 struct ThinContext {
