@@ -52,6 +52,27 @@ class MissesTest(unittest.TestCase):
         use = {"group": "use", "status": "done", "title": "use cases", "rows": rows}
         self.assertEqual(lines(a_run("a", use)), ["- **RAG**, a: more. Cause: not examined yet."])
 
+    def test_times_later_than_wanted_are_told(self):
+        rows = {"late": {"title": "cold", "verdict": "MISSED", "why": ["0.90 times as fast"]},
+                "met": {"title": "warm", "verdict": "met"}, "open": {"title": "noise", "verdict": "undecided"}}
+        slow = {"title": "decode", "ratio": {"median": 0.9}, "target": 0.97, "refused": None}
+        runs = [a_run("a", {"group": "prefix", "status": "done", "title": "times", "rows": rows}),
+                a_run("b", {"group": "speed", "status": "done", "title": "decode", "rows": {"decode": slow}})]
+        self.assertEqual(lines(*runs), [
+            "- **cold**, a: 0.90 times as fast. Cause: not examined yet.",
+            "- **decode**, b: 0.90 times as fast, at least 0.97 wanted. Cause: not examined yet."])
+
+    def test_edits_in_long_messages_are_told_place_by_place(self):
+        def edits(*evaluated):
+            return {"rounds": [{"ratio": 1.0, "entries": [{"evaluated": n} for n in (4000, *evaluated)]}]}
+        row = tokens({"title": "t", "gate": {"met": True, "why_not": []}, "contestants": {
+            misses.OURS: edits(2000, 1000, 400, 200), misses.BEST: edits(4000, 4000, 4000, 4000)}})
+        def of(policy):
+            told = a_run("a", row)
+            return {**told, "model": {**told["model"], "policy": policy}, "scenarios": {"long_edit": row}}
+        self.assertEqual(lines(of("resident_kv")), [])
+        self.assertIn("2.0 at 50%, 4.0 at 75%, 10.0 at 90%, 20.0 at 95% of the message", lines(of("kv_recurrent"))[0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -25,7 +25,8 @@ def row(length, generated, step, against, verdict="met", clients=1):
 
 def cell(length):
     partings = [{"step": "cold", "position": 3, "gap": 0.1}]
-    return {"answers": {"clients": 1, "warm as cold": {"skippy": {"compared": 3, "equal": 3}},
+    warm = {"llama-server": {"compared": 4, "equal": 2}, "skippy": {"compared": 3, "equal": 3}}
+    return {"answers": {"clients": 1, "warm as cold": warm,
                         "between": {"compared": 2, "equal": 1, "partings": partings}},
             "memory": {"skippy": {"peak": 2**20}}, "commands": {}, "rounds": 3,
             "cache_bytes": {"llama-server": {"bytes": length * 1024, "source": "derived"},

@@ -17,8 +17,8 @@ def rows_of(stored):
 class ProductionTest(unittest.TestCase):
     def test_a_row_a_family_measured_or_not(self):
         rows = rows_of(Stored(families=[whole()], titles=TITLES))
-        self.assertEqual(rows["Llama"], ["Llama", "real", "resident_kv"] + ["5.0x (10.0 to 2.0)"] * 4)
-        self.assertEqual(rows["Mamba"], ["Mamba", "not measured", "kv_recurrent", "", "", "", ""])
+        self.assertEqual(rows["Llama"], ["Llama", "real", "resident_kv"] + ["5.0x (10.0 to 2.0)"] * 4 + ["4 of 8 / same / 6 of 6"])
+        self.assertEqual(rows["Mamba"], ["Mamba", "not measured", "kv_recurrent"] + [""] * 5)
         self.assertIn("not exact", rows["DeepSeek-V4"][2])
 
     def test_synthetic_models_are_marked_and_share_a_row_by_length(self):
@@ -26,13 +26,13 @@ class ProductionTest(unittest.TestCase):
         runs = [whole(lengths=(length,), file=f"mamba-{size}.gguf", **mamba)
                 for size, length in (("mini", 4096), ("small", 128))]
         self.assertEqual(rows_of(Stored(families=runs, titles=TITLES))["Mamba"][1:],
-                         ["mamba-mini \\*, mamba-small \\*", "kv_recurrent"] + ["5.0x (10.0 to 2.0)"] * 4)
+                         ["mamba-mini \\*, mamba-small \\*", "kv_recurrent"] + ["5.0x (10.0 to 2.0)"] * 4 + ["4 of 8 / same / 6 of 6"])
 
     def test_a_prompt_longer_than_the_models_context_says_so(self):
         unfit = {"step": "repeat", "prompt_tokens": 4096, "generated": 1, "concurrency": 1, "verdict": "does not fit"}
         told = run([row(128, 1, "repeat", {"llama-server": timed(10.0, 2.0)})])
         told["scenarios"]["prefix_reuse"]["rows"]["4096/1/1/repeat"] = unfit
-        self.assertEqual(rows_of(Stored(families=[told], titles=TITLES))["Llama"][3:],
+        self.assertEqual(rows_of(Stored(families=[told], titles=TITLES))["Llama"][3:7],
                          ["5.0x (10.0 to 2.0)", "", "longer than its context", ""])
 
     def test_a_real_model_stands_alone(self):
@@ -57,6 +57,16 @@ class ProductionTest(unittest.TestCase):
         cold["against"]["llama-server"]["cpu"] = timed(2.1, 2.0)
         page = production.page(Stored(families=[run([cold])], titles=TITLES))
         self.assertIn("| 3.0 / 2.0 | 1.05 (1.05 to 1.05) by CPU time |", page)
+
+    def test_how_many_repeats_were_answered_as_the_first_time(self):
+        odd = whole(family="mamba", policy="kv_recurrent", file="mamba.gguf", lengths=(128,))
+        odd["scenarios"]["prefix_reuse"]["cells"]["128/1"]["answers"]["warm as cold"][BEST] = {"compared": 5, "equal": 0}
+        several = whole(lengths=(128,), file="several.gguf")     # a batch of several shifts near ties: not counted
+        several["scenarios"]["prefix_reuse"]["cells"]["128/1"]["answers"]["clients"] = 4
+        stored = Stored(families=[whole(lengths=(128,)), several, odd], titles=TITLES)
+        self.assertEqual(rows_of(stored)["Mamba"][-1], "2 of 4 / 0 of 5 / 3 of 3")
+        self.assertIn("skippy answered 6 of 6 as the first time, llama-server 4 of 8 (0 of 5 at its best settings",
+                      production.headline(stored))
 
     def test_slower_is_said_with_its_cause(self):
         slow = run([row(128, 16, "repeat", {"llama-server": timed(10.0, 12.5)}, "MISSED")])

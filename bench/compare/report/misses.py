@@ -1,10 +1,13 @@
 """Where more was evaluated than by llama-server at its best settings, or another target was missed; and why, as far as
 the file of causes knows."""
 from report.cells import model_title, of_group, rows_of
-from report.verdicts import inexact
+from report.verdicts import inexact, row_verdict
+from scenarios import long_edit
 from stats import median
 
 OURS, BEST, NOISE = "skippy", "llama-server, best settings", 1.03
+LONG_EDIT_TARGET = 5    # times fewer tokens than llama-server, of models with recurrent memory
+LONG_EDIT_TITLE = f"edits inside a long message {LONG_EDIT_TARGET} times cheaper"
 
 
 def section(stored):
@@ -25,6 +28,12 @@ def _of_run(stored, run):
     for scenario in of_group(run, "use"):
         for _, row in rows_of(scenario):
             yield from _miss(stored, run, row["title"], row, scenario)
+    for scenario in [*of_group(run, "speed"), *of_group(run, "prefix")]:
+        for _, row in rows_of(scenario):
+            if row_verdict(row).startswith("MISSED"):
+                reasons = row.get("why") or [f"{row['ratio']['median']:.2f} times as fast, at least {row['target']} wanted"]
+                yield row["title"], ", ".join(reasons), _cause(stored, run, row)
+    yield from _long_edits(stored, run)
 
 
 def _miss(stored, run, title, row, scenario):
@@ -41,6 +50,19 @@ def _more(row):
     ours, best = (median([played["ratio"] for played in told[label]["rounds"]]) for label in (OURS, BEST))
     if ours > best * NOISE:
         yield f"{ours:.2f} times the ideal, {BEST} {best:.2f}"
+
+
+def _long_edits(stored, run):
+    """Recurrent memory cannot be cut back, so an edit inside a message is where most is lost."""
+    told = (run["scenarios"].get(long_edit.NAME) or {}).get("contestants") or {}
+    if run["model"].get("policy") != "kv_recurrent" or not all(told.get(label, {}).get("rounds") for label in (OURS, BEST)):
+        return
+    ours, best = ([entry["evaluated"] for entry in told[label]["rounds"][0]["entries"][1:]] for label in (OURS, BEST))
+    times = [theirs / mine for theirs, mine in zip(best, ours)]
+    if any(one < LONG_EDIT_TARGET for one in times):
+        places = ", ".join(f"{one:.1f} at {place:.0%}" for one, place in zip(times, long_edit.PLACES))
+        yield (LONG_EDIT_TITLE, f"times fewer tokens than {BEST}: {places} of the message",
+               _cause(stored, run, {"title": LONG_EDIT_TITLE}))
 
 
 def _cause(stored, run, scenario):

@@ -45,10 +45,11 @@ def cell_lines(scenario):
 
 
 def answers_line(answers):
-    warm, between = answers["warm as cold"]["skippy"], answers["between"]
+    between = answers["between"]
+    warm = ", ".join(f"{label} {told['equal']} of {told['compared']}" for label, told in answers["warm as cold"].items())
     near = sum(1 for parting in between["partings"] if is_near_tie(parting))
     ties = f" ({near} near ties)" if near else ""
-    return (f"skippy's warm answers equal to its cold ones {warm['equal']} of {warm['compared']}, to llama-server's "
+    return (f"warm answers equal to the same server's cold ones: {warm}; skippy's equal to llama-server's "
             f"{between['equal']} of {between['compared']}{ties}")
 
 

@@ -3,6 +3,7 @@
 A family with a real model is shown by that; the others by synthetic ones, which may be of another size for long
 prefixes than for short ones. llama-server is the faster of its default and its best settings.
 """
+from report import warm_answers
 from report.cells import interval
 from report.markdown import markdown_of
 from report.prefix import ratio_cell, size
@@ -63,9 +64,10 @@ def compact_table(stored):
     """For the README: how much faster an exact repeat is, and what it takes."""
     head = ["family", "model", "payload"] + [f"{length:,} tokens, {generated} generated"
                                              for length in LENGTHS for generated in GENERATED]
+    head += [warm_answers.TITLE]
     rows = [_start(title, runs) + [_compact(cell(runs, length, generated, "repeat")) or _unfit(runs, length, generated)
                                    for length in LENGTHS for generated in GENERATED]
-            for title, runs in families(stored)]
+            + [warm_answers.cells(runs)] for title, runs in families(stored)]
     return ("An exact repeat of a prompt after another conversation, times faster than llama-server (milliseconds at "
             "the client, llama-server to skippy)", head, rows, [])
 
@@ -197,6 +199,7 @@ def headline(stored):
         words = "One figure of the full table is slower than llama-server beyond doubt, with what is known of it"
     if slower > 1:
         words = f"{slower} figures of the full table are slower than llama-server beyond doubt, each with its cause"
-    return "\n\n".join([markdown_of(*compact_table(stored)), SYNTHETIC,
+    shown = [run for _, runs in families(stored) for run in runs]
+    return "\n\n".join([markdown_of(*compact_table(stored)), SYNTHETIC, *filter(None, [warm_answers.sentence(shown)]),
                         f"{words}: [docs/evidence/production.md](docs/evidence/production.md). `make bench-families`; "
                         f"{provenance_of_all(stored.families)}."])

@@ -2,6 +2,7 @@
 editor that sends the whole file again. Every version follows from the one before."""
 NAME, GROUP, TITLE = "long_edit", "tokens", "a sentence changed inside one long message, 4 times"
 LANES, ROUNDS = 1, 1
+PLACES = (0.5, 0.75, 0.9, 0.95)      # of the edits, from the message's beginning
 LENGTHS, REST = (16000, 4000), 600   # tokens: the longest message that leaves the rest of the context free
 
 
@@ -10,7 +11,7 @@ def play(ledger, text):
     messages = [{"role": "system", "content": f"You are {text.name()}, an editor."},
                 {"role": "user", "content": " ".join(sentences)}]
     ledger.chat(messages)
-    for place in (0.5, 0.75, 0.9, 0.95):
+    for place in PLACES:
         sentences[round(place * len(sentences))] = text.sentence()
         messages[1] = {"role": "user", "content": " ".join(sentences)}
         ledger.chat(messages)
