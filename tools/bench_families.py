@@ -74,7 +74,7 @@ def main():
                         default=os.environ.get("SKIPPY_MODELS") or os.path.expanduser("~/.cache/skippy/models"))
     parser.add_argument("--family", action="append", help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=1, help="of both servers; one is steadiest")
     parser.add_argument("--out", default=os.path.join(ROOT, "bench", "results", "families"))
     arguments = parser.parse_args()
     codes = []

@@ -50,7 +50,7 @@ class ProductionTest(unittest.TestCase):
 
     def test_where_noise_hides_which_is_faster_no_ratio_is_given(self):
         told = run([row(128, 1, "repeat", {"llama-server": timed(3.0, 2.0, wide=True)})])
-        self.assertEqual(rows_of(Stored(families=[told], titles=TITLES))["Llama"][3], "within noise (3.0 to 2.0)")
+        self.assertEqual(rows_of(Stored(families=[told], titles=TITLES))["Llama"][3], "undecided (3.0 to 2.0)")
 
     def test_a_noisy_cold_prompt_is_told_by_cpu_time(self):
         cold = row(128, 16, "cold", {"llama-server": timed(3.0, 2.0, wide=True)})
@@ -73,7 +73,7 @@ class ProductionTest(unittest.TestCase):
         stored = Stored(families=[slow], titles=TITLES)
         self.assertEqual(rows_of(stored)["Llama"][4], "0.80x (10.0 to 12.5), slower")
         self.assertIn("Cause: not examined yet.", production.page(stored))
-        self.assertIn("2 figures of the full table are slower", production.headline(stored))
+        self.assertIn("0 are met, 0 undecided, 1 missed; 3 lines say", production.headline(stored))
         stored.causes = [{"text": "other", "family": "mamba"}, {"text": "other", "step": "cold"},
                          {"text": "it waits.", "family": "llama", "step": "repeat", "prompt_tokens": 128},
                          {"text": "late"}]

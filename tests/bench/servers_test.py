@@ -121,7 +121,8 @@ class ServersTest(unittest.TestCase):
             self.assertEqual(server.command[-1], folder)
             self.assertEqual(server.told_command()[-1], SCRATCH)
             self.assertEqual(server.complete("hello").text, "hi")
-            self.assertGreaterEqual(server.memory()["peak"], server.memory()["resident"])
+            memory = server.memory()   # once: the process is still growing
+            self.assertGreaterEqual(memory["peak"], memory["resident"])
         self.assertFalse(os.path.exists(folder))
 
 

@@ -25,18 +25,18 @@ def cell(run):
 class UseCasesTest(unittest.TestCase):
     def test_a_clear_difference_is_told_in_both_directions(self):
         fast, slow = [2.0, 2.02, 1.98, 2.0], [6.0, 6.1, 6.2, 6.0]
-        self.assertEqual(cell(a_run((1.0, fast), (1.35, slow))), "1.00 / 1.35, 3.0x less time")
-        self.assertEqual(cell(a_run((1.0, slow), (1.35, fast))), "1.00 / 1.35, 3.0x more time")
+        self.assertEqual(cell(a_run((1.0, fast), (1.35, slow))), "1.00 / 1.35, 2 / 6 s (3.01x less)")
+        self.assertEqual(cell(a_run((1.0, slow), (1.35, fast))), "1.00 / 1.35, 6 / 2 s (3.01x more)")
 
     def test_nothing_is_claimed_within_the_noise(self):
         steady = a_run((1.0, [2.0, 2.1, 2.0, 2.1]), (1.0, [2.1, 2.0, 2.1, 2.0]))
-        self.assertEqual(cell(steady), "1.00 / 1.00, same time")
+        self.assertEqual(cell(steady), "1.00 / 1.00, 2 / 2 s (alike)")
         wavering = a_run((1.0, [2.0, 4.0, 2.0, 3.0]), (1.0, [4.0, 2.0, 5.0, 6.0]))
-        self.assertEqual(cell(wavering), "1.00 / 1.00, time unsure")
+        self.assertEqual(cell(wavering), "1.00 / 1.00, 2 / 4 s (undecided)")
 
     def test_few_rounds_are_not_compared(self):
         run = a_run((1.0, [1.0, 1.0, 1.0]), (1.0, [9.0, 9.0, 9.0]))
-        self.assertEqual(cell(run), "1.00 / 1.00, time not compared")
+        self.assertEqual(cell(run), "1.00 / 1.00, 1 / 9 s (one after the other, not compared)")
         self.assertIn("not compared: fewer than 4 rounds", table_of.table(run)[2][1])
 
     def test_the_table_has_a_line_a_server(self):

@@ -34,7 +34,7 @@ def ttft(runs):
         if points >= 2 and points > max(map(len, panels.get(name, {}).get("series", {}).values()), default=0):
             panels[name], shown[name] = {"title": name, "series": series}, run
     return {"name": "ttft", "title": "Time to the first token against prefix length",
-            "command": "build/skippy bench compare --scenario prefix_reuse",
+            "command": "build/skippy bench compare --model M.gguf --threads 1 --scenario prefix_reuse --lengths 128,512,1024,2048,4096",
             "caption": _caption(shown.values(), "prefix_reuse"), "panels": [panels[name] for name in sorted(panels)]}
 
 
@@ -63,7 +63,7 @@ def tokens(runs):
     by_file = {run["model"]["file"]: run for run in runs}
     shown = [by_file[name] for name in SHOWN_TOKENS if name in by_file and of_group(by_file[name], "tokens")]
     return {"name": "tokens", "title": "Prompt tokens evaluated by scenario",
-            "command": "build/skippy bench compare --scenario tokens", "caption": _caption(shown),
+            "command": "build/skippy bench compare --model M.gguf --threads 1 --scenario tokens", "caption": _caption(shown),
             "panels": [panel for panel in map(_tokens_panel, shown) if panel["scenarios"]]}
 
 

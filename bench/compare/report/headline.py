@@ -22,7 +22,7 @@ def tokens_matrix(runs):
 
 def use_matrix(runs):
     return _matrix("Use cases, twelve requests each: prompt tokens evaluated as multiples of a perfect prefix tree's, "
-                   "skippy / llama-server at its best settings, and skippy's time for all twelve", runs, "use",
+                   "skippy / llama-server at its best settings, and the seconds that all twelve took", runs, "use",
                    use_cases.cells)
 
 

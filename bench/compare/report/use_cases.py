@@ -42,7 +42,8 @@ def cells(scenario):
                   for label in (OURS, BEST)]
         ratios[1] += " inexact" * inexact(row.get("answers", {}), BEST)
         times = row.get("times", {}).get(BEST)
-        yield row["title"], status(scenario, ", ".join([" / ".join(ratios)] + ([_short_time(times)] if times else [])))
+        seconds = [median([r["seconds"] for r in told[label]["rounds"]]) for label in (OURS, BEST) if label in told]
+        yield row["title"], status(scenario, ", ".join([" / ".join(ratios)] + ([_short_time(times, seconds)] if times else [])))
 
 
 def _time(times):
@@ -58,13 +59,14 @@ def _time(times):
     return f"{interval(ratio)} times {word}"
 
 
-def _short_time(times):
+def _short_time(times, seconds):
+    told = "{:.0f} / {:.0f} s".format(*seconds)
     if "ratio" not in times:
-        return "time not compared"
+        return f"{told} (one after the other, not compared)"
     if times["widened"][0] <= 1 <= times["widened"][1]:
-        return "time unsure" if times["refused"] else "same time"
+        return f"{told} ({'undecided' if times['refused'] else 'alike'})"
     word, ratio = _less_or_more(times["ratio"])
-    return f"{ratio['median']:.1f}x {word} time"
+    return f"{told} ({ratio['median']:.2f}x {word})"
 
 
 def _less_or_more(ratio):
