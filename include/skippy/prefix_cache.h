@@ -75,6 +75,8 @@ struct LookupQuery {
   Pos grid = 0;  // kBit: boundaries are multiples of it
   // A dry run: no recency update, no counters.
   bool peek = false;
+  // Looked up before for the same request: says nothing new about where texts go on.
+  bool again = false;
 };
 
 namespace cache {
@@ -130,6 +132,7 @@ struct RecordRequest {
   bool snapshot = false;          // a recurrent snapshot can be exported now and is wanted
   bool logits = false;            // logits of the last token are at hand
   bool prompt_end = false;        // this boundary ends a prompt: last to be thinned out
+  bool answer_end = false;        // an answer ends here, as far as it was evaluated
   bool part_start = false;        // a message begins here, or prompts part: as the one before it
 };
 

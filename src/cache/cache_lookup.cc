@@ -38,13 +38,11 @@ LookupResult CacheImpl::Lookup(const LookupQuery& query) {
     if (decoded) {
       evictor_.TouchLogits(node, *node->FindPoint(boundary), true);
     } else {
-      evictor_.NoteResumed(node, boundary);
+      evictor_.NoteResumed(node, boundary, !query.again);
     }
   }
-  if (!query.peek && !decoded && !path_.nodes.empty()) {
-    Node* last = path_.nodes.back();
-    if (last->IsLeaf() && path_.matched < last->end()) evictor_.NoteLeft(last);
-  }
+  if (!query.peek && !query.again && !decoded)
+    evictor_.NoteLeft(path_, std::min(path_.matched, query.max_boundary));
   CountLookup(query, result);
   return result;
 }

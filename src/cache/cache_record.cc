@@ -201,8 +201,10 @@ RecordPlan CacheImpl::Refuse(const RecordRequest& request, RecordOutcome outcome
 RecordPlan CacheImpl::NothingNew(const RecordRequest& request) {
   const Pos n = static_cast<Pos>(request.tokens.size());
   const std::uint64_t tick = evictor_.Touch(path_, n, path_.matched, false);
-  if (request.prompt_end && n <= path_.matched) {
-    Node* node = path_.NodeOf(n);
+  Node* node = n <= path_.matched ? path_.NodeOf(n) : nullptr;
+  if (node == nullptr) return {RecordOutcome::kNothingNew, std::nullopt};
+  if (n == node->end() && (request.prompt_end || request.answer_end)) node->ended = true;
+  if (request.prompt_end) {
     MarkPromptEnd(node, n, tick);
     evictor_.Refresh(node);
   }
@@ -249,6 +251,7 @@ bool CacheImpl::FillTicket(const RecordRequest& request, const Wants& wants, Tic
   ticket.tokens.assign(request.tokens.begin(), request.tokens.end());
   ticket.provenance = request.provenance;
   ticket.prompt_end = request.prompt_end;
+  ticket.answer_end = request.answer_end;
   ticket.part_start = request.part_start;
   ticket.reserved = FootprintOf(wants);
   store_->Reserve(ticket.slot, ticket.reserved);
@@ -324,7 +327,14 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
   for (Node* made : made_) {
     if (made->IsLeaf()) evictor_.Welcome(made);
   }
+  const bool ends = ticket.prompt_end || ticket.answer_end;
   const bool extended = made_.empty() && former_leaf != nullptr && n > former_end;
+  Node* node = path_.NodeOf(n);
+  if (n > known) {
+    node->ended = ends;
+  } else if (n == node->end()) {
+    node->ended = node->ended || ends;
+  }
   if (extended && former_leaf->hit_end >= former_end && n - former_end <= former_end) {
     former_leaf->hit_end = n;  // a conversation that goes on keeps the standing it has earned
   }
@@ -334,7 +344,6 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
     changed_from = std::min(changed_from, ticket.rows[i].positions.begin);
     StoreRows(ticket, i);
   }
-  Node* node = path_.NodeOf(n);
   const auto beats = [&](Provenance stored) { return stored > Replaces(ticket.provenance); };
   if (ticket.snapshot) {
     Point& point = index_.PointAt(node, n);

@@ -46,15 +46,21 @@ std::uint64_t Evictor::Touch(const Path& path, Pos upto, Pos text_upto, bool hit
   return tick_;
 }
 
-void Evictor::NoteResumed(Node* node, Pos at) {
-  if (at != node->end()) return;
-  habit_ = std::min(habit_ + 1, kHabitLimit);
+// A base that is shared ends where texts part, and a run that was cut or is being written
+// somewhere: that a text goes on there says nothing about ends of prompts and answers.
+void Evictor::NoteResumed(Node* node, Pos at, bool first) {
+  if (at != node->end() || (node->IsLeaf() && !node->ended)) return;
+  if (node->IsLeaf() && first) habit_ = std::min(habit_ + 1, kHabitLimit);
   if (node->continued) return;
   node->continued = true;
   Refresh(node);
 }
 
-void Evictor::NoteLeft(Node* leaf) {
+// In the first half of a run: another text that begins alike, for which no step back is kept.
+void Evictor::NoteLeft(const Path& path, Pos at) {
+  Node* leaf = path.nodes.empty() ? nullptr : path.nodes.back();
+  if (leaf == nullptr || !leaf->IsLeaf() || at >= leaf->end()) return;
+  if (at < leaf->begin + leaf->tokens.size() / 2) return;
   habit_ = std::max(habit_ - kLeftWeight, -kHabitLimit);
   if (!leaf->continued) return;
   leaf->continued = false;
@@ -467,7 +473,7 @@ bool Evictor::IsConsistent() {
     protected_logits += key.rank.segment == SegmentedLru::kHit;
   ok = ok && protected_logits == protected_logits_;
   return ok && protected_bytes == protected_bytes_ && logical_bytes == logical_bytes_ &&
-         pending_.at == nullptr;
+         pending_.at == nullptr && growing_ == nullptr;
 }
 
 }  // namespace skippy::cache

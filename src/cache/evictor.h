@@ -35,10 +35,11 @@ class Evictor {
   // A use of the first `upto` tokens of the path. `hit`: a lookup returned something and its text
   // is known up to `text_upto`. Returns the tick of this use.
   std::uint64_t Touch(const Path& path, Pos upto, Pos text_upto, bool hit);
-  // A lookup gave the state at boundary `at` of the node to a text that goes on.
-  void NoteResumed(Node* node, Pos at);
-  // The text of a lookup leaves this leaf inside its run.
-  void NoteLeft(Node* leaf);
+  // A lookup gave the state at boundary `at` of the node to a text that goes on. `first`: not seen
+  // before of this text.
+  void NoteResumed(Node* node, Pos at, bool first);
+  // A text can go on with the first `at` tokens of this path at most.
+  void NoteLeft(const Path& path, Pos at);
   // A leaf that has just been made: what other texts did says whether it needs a step back.
   void Welcome(Node* leaf);
   void TouchLogits(Node* node, Point& point, bool hit);

@@ -309,7 +309,7 @@ Index::CutResult Index::CutLeaf(Node* leaf, Pos cut) {
   result.forgotten = old_end - cut;
   if (result.forgotten > 0) result.next = leaf->tokens[cut - leaf->begin];
   leaf->tokens.resize(cut - leaf->begin);
-  if (result.forgotten > 0) leaf->continued = false;
+  if (result.forgotten > 0) leaf->continued = leaf->ended = false;
   // What is left now ends within text that was used later than the tail was.
   if (cut <= leaf->hit_end) leaf->tail_tick = leaf->tick;
   leaf->hit_end = std::min(leaf->hit_end, cut);
@@ -346,6 +346,7 @@ void Index::MergeWithOnlyChild(Node* node) {
   node->age = child->age;
   node->hits = child->hits;
   node->continued = child->continued;
+  node->ended = child->ended;
   if (child->hit_end > 0) node->hit_end = child->hit_end;
   node->children = std::move(child->children);
   for (const Node::Child& grandchild : node->children) grandchild.node->parent = node;

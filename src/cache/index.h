@@ -67,6 +67,7 @@ struct Node {
   std::uint64_t hits = 0;
   Pos hit_end = 0;         // text up to here was asked for again since it was inserted
   bool continued = false;  // texts go on at the very end: seen here, or else elsewhere
+  bool ended = false;      // a prompt or an answer ends at the very end
 
   // The evictor's bookkeeping.
   std::array<std::optional<CandidateKey>, kUnitKindCount> listed;

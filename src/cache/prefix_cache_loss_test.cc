@@ -199,6 +199,32 @@ TEST_F(HabitTest, WhereTextsAreLeftBeforeTheirEndsANewOneKeepsItsStepBack) {
   EXPECT_EQ(cache_.Cached(Join(TokenSpan(fresh_).first(12), MakeTokens(4, 8)), true), 8U);
 }
 
+TEST_F(HabitTest, ATextThatOnlyBeginsAlikeSaysNothing) {
+  EXPECT_EQ(cache_.Cached(Join(TokenSpan(old_).first(4), MakeTokens(8, 8))), 0U);
+  Begin(fresh_);
+  for (const Tokens& text : {talk_, old_, fresh_}) EXPECT_EQ(EndOf(text), text.size());
+}
+
+// Each further question goes on at the end of the run that they share: nobody's end.
+TEST(EvictionTest, QuestionsOnADocumentDoNotSayThatTextsGoOnAtTheirEnds) {
+  CacheOptions options = HybridOptions();
+  options.max_bytes = 3 * options.shape.snapshot_bytes + 80 * kRow;
+  TestCache cache(options);
+  const auto ask = [&](const Tokens& document, std::uint64_t question) {
+    const Tokens prompt = Join(document, MakeTokens(8, question));
+    const Pos cached = cache.Cached(prompt);
+    if (cached < document.size()) cache.Record(document, {.prompt_end = false, .part_start = true});
+    cache.Record(prompt);
+    return cached;
+  };
+  const Tokens first = MakeTokens(16, 1);
+  EXPECT_EQ(ask(first, 10), 0U);
+  for (std::uint64_t question = 11; question < 20; ++question) EXPECT_EQ(ask(first, question), 16U);
+  const Tokens second = MakeTokens(16, 2);
+  EXPECT_EQ(ask(second, 20), 0U);
+  EXPECT_EQ(ask(second, 21), 16U);
+}
+
 TEST_F(HabitTest, ATextThatIsLeftBeforeItsEndKeepsAStepBackFromThenOn) {
   EXPECT_EQ(cache_.Cached(Join(talk_, MakeTokens(4, 8))), talk_.size());
   Begin(fresh_);

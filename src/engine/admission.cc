@@ -57,17 +57,18 @@ LookupResult Admission::Lookup(const Run& run, const Query& query) {
   lookup.exactness = core_.options.exactness;
   lookup.grid = core_.info().chunk;
   lookup.peek = query.peek;
+  lookup.again = query.again;
   return core_.cache.Lookup(lookup);
 }
 
-LookupResult Admission::LookupPrompt(const Run& run, bool peek) {
+LookupResult Admission::LookupPrompt(const Run& run, bool peek, bool again) {
   if (!run.use_cache) {
     LookupResult off;
     off.reason = MissReason::kDisabled;
     return off;
   }
-  return Lookup(run,
-                {run.prompt_tokens, run.prompt_tokens - 1, run.request.allow_decoded_result, peek});
+  return Lookup(run, {run.prompt_tokens, run.prompt_tokens - 1, run.request.allow_decoded_result,
+                      peek, again});
 }
 
 Admission::HotMatch Admission::MatchHot(Lane& lane, const Run& run, Pos limit) {
@@ -156,7 +157,7 @@ std::optional<PinnedHit> Admission::Admit(Run& run) {
   const HotMatch hot = BestHot(run, decoded ? run.prompt_tokens : run.prompt_tokens - 1);
   const Pos hot_length = hot.lane != nullptr ? hot.lane->end() : 0;
   if (!decoded && Recall(core_, run, std::max(BoundaryOf(found), hot.usable)))
-    found = LookupPrompt(run, false);
+    found = LookupPrompt(run, false, true);
   run.report.lookup_ms = core_.MillisecondsSince(run.admitted);
   run.report.miss_reason = found.reason;
   run.report.first_different = found.first_different;
@@ -178,7 +179,7 @@ std::optional<PinnedHit> Admission::Admit(Run& run) {
   } else {
     Occupy(run, LaneToOverwrite());
     Empty(run);
-    Fetch(run, std::move(found), {run.prompt_tokens, run.prompt_tokens - 1, false, false});
+    Fetch(run, std::move(found), {run.prompt_tokens, run.prompt_tokens - 1, false, false, true});
     ReportCached(run, HitKind::kWarm, run.lane->end());
   }
   Plan(run);
@@ -195,7 +196,7 @@ void Admission::Materialize(Run& run, PinnedHit hit) {
     Empty(run);
     LookupResult found;
     found.hit = std::move(hit);
-    Fetch(run, std::move(found), {run.goal, run.goal, false, false});
+    Fetch(run, std::move(found), {run.goal, run.goal, false, false, true});
     // Without the state the prompt is evaluated after all, and that is what the report says.
     if (run.lane->end() < run.goal) {
       ReportCached(run, HitKind::kWarm, run.lane->end());
@@ -214,7 +215,7 @@ void Admission::Refill(Run& run) {
   if (run.use_cache && !run.redone_cold) {
     // A prompt must still yield logits; an answer's next step does.
     const Pos max_boundary = run.generated > 0 ? run.goal : run.goal - 1;
-    const Query query{run.goal, max_boundary, false, false};
+    const Query query{run.goal, max_boundary, false, false, true};
     Fetch(run, Lookup(run, query), query);
   }
   if (run.generated == 0) {
@@ -238,7 +239,7 @@ void Admission::CondemnAll(const Run& run) {
   const auto condemn = [&](Pos end, bool decoded) {
     // Each round erases at least one boundary.
     for (Pos i = 0; i <= length; ++i) {
-      LookupResult found = Lookup(run, {end, end, decoded, true});
+      LookupResult found = Lookup(run, {end, end, decoded, true, true});
       if (!found.hit) return;
       core_.cache.Condemn(std::move(*found.hit));
     }

@@ -58,9 +58,10 @@ class Admission {
     Pos max_boundary = 0;
     bool decoded = false;  // a decoded result will do
     bool peek = false;
+    bool again = false;  // see LookupQuery
   };
   LookupResult Lookup(const Run& run, const Query& query);
-  LookupResult LookupPrompt(const Run& run, bool peek);
+  LookupResult LookupPrompt(const Run& run, bool peek, bool again = false);
   HotMatch BestHot(const Run& run, Pos limit);
   HotMatch MatchHot(Lane& lane, const Run& run, Pos limit);
   bool TakeHot(const HotMatch& hot);

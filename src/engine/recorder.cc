@@ -53,6 +53,7 @@ void Recorder::AtEnd(Run& run) {
   if (lane.recorded_end == lane.end() && !core_.shape().HasSnapshot()) return;
   Record(lane, {.snapshot = core_.shape().HasSnapshot(),
                 .prompt_end = false,
+                .answer_end = generated,
                 .part_start = false,
                 .logits = {}});
 }
@@ -61,13 +62,18 @@ void Recorder::BeforeLoss(Lane& lane) {
   if (!lane.keep || core_.BitExact() || lane.recorded_end >= lane.end()) return;
   Record(lane, {.snapshot = core_.shape().HasSnapshot(),
                 .prompt_end = false,
+                .answer_end = false,
                 .part_start = false,
                 .logits = {}});
 }
 
 bool Recorder::SnapshotNow(Lane& lane) {
   if (!lane.keep || lane.resident.empty() || !core_.shape().HasSnapshot()) return false;
-  return Record(lane, {.snapshot = true, .prompt_end = false, .part_start = false, .logits = {}});
+  return Record(lane, {.snapshot = true,
+                       .prompt_end = false,
+                       .answer_end = false,
+                       .part_start = false,
+                       .logits = {}});
 }
 
 bool Recorder::Record(Lane& lane, const Extras& extras) {
@@ -84,6 +90,7 @@ bool Recorder::Record(Lane& lane, const Extras& extras) {
   request.snapshot = extras.snapshot;
   request.logits = !extras.logits.empty();
   request.prompt_end = extras.prompt_end;
+  request.answer_end = extras.answer_end;
   request.part_start = extras.part_start;
   RecordPlan plan = core_.cache.BeginRecord(request);
   bool recorded = plan.outcome == RecordOutcome::kNothingNew;

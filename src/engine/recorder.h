@@ -36,6 +36,7 @@ class Recorder {
   struct Extras {
     bool snapshot = false;
     bool prompt_end = false;
+    bool answer_end = false;
     bool part_start = false;
     std::span<const float> logits;
   };
