@@ -6,6 +6,7 @@ import corpus
 import model_state
 import prefix_axes
 from contestants import Contestant, Settings
+from labels import BEST, COLD, DEFAULT, OURS
 
 # Families whose state can be cut back to any position; the others resume at recorded boundaries.
 ANY_POSITION = {"llama", "qwen2", "qwen3", "qwen3moe", "deepseek2", "glm4", "glm4moe", "gemma", "olmo", "minimax-m2"}
@@ -26,10 +27,10 @@ class Bench:
         self.any_position = model["architecture"] in ANY_POSITION
         model["family"], model["policy"], self.state = model_state.ask(arguments.skippy, arguments.model,
                                                                        arguments.type_k, arguments.type_v)
-        self.ours = Contestant("skippy", "skippy", arguments.skippy)
-        self.ours_without_cache = Contestant("skippy, cold", "skippy", arguments.skippy, ("--no-cache",))
-        self.baseline = Contestant("llama-server", "llama-server", arguments.llama_server)
-        self.best = Contestant("llama-server, best settings", "llama-server", arguments.llama_server,
+        self.ours = Contestant(OURS, "skippy", arguments.skippy)
+        self.ours_without_cache = Contestant(COLD, "skippy", arguments.skippy, ("--no-cache",))
+        self.baseline = Contestant(DEFAULT, "llama-server", arguments.llama_server)
+        self.best = Contestant(BEST, "llama-server", arguments.llama_server,
                                best_flags(model["architecture"]))
         self.contestants = [self.ours] if arguments.ours_only else [self.ours, self.baseline, self.best]
         self._name = ""

@@ -1,13 +1,14 @@
 """What the short form of the comparison is judged by: every promised cell is there, and the answers are right. Never by
 speed, and not by how many tokens were evaluated."""
-from report.verdicts import COLD, wrong
+from labels import BEST, COLD, DEFAULT, OURS
+from report.verdicts import wrong
 
 MODEL = ("file", "sha256", "architecture", "family", "policy")
 ROUND = ("requests", "prompt_tokens", "ideal", "evaluated", "ratio", "decode_per_s", "cached_by_tier",
          "first_ms.p50", "first_ms.p95", "first_ms.p99", "total_ms.p50", "total_ms.p95", "total_ms.p99",
          "cache_bytes.host.bytes", "cache_bytes.host.source", "cache_bytes.lanes.bytes", "cache_bytes.lanes.source",
          "memory.resident", "memory.peak", "seconds")
-LABELS = ("skippy", "llama-server", "llama-server, best settings")
+LABELS = (OURS, DEFAULT, BEST)
 
 
 def complaints(results):

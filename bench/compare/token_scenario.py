@@ -9,8 +9,9 @@ A scenario's module has LANES, ROUNDS and `play(ledger, text)`, and may have
 """
 import cache_bytes
 from http_client import BenchError
+from labels import COLD
 from ledger import Ledger, compare_answers
-from report.verdicts import COLD, inexact
+from report.verdicts import inexact
 from servers import Server
 from text import Text
 

@@ -134,6 +134,8 @@ struct RecordRequest {
   bool prompt_end = false;        // this boundary ends a prompt: last to be thinned out
   bool answer_end = false;        // an answer ends here, as far as it was evaluated
   bool part_start = false;        // a message begins here, or prompts part: as the one before it
+
+  bool EndsText() const { return prompt_end || answer_end; }
 };
 
 enum class RecordOutcome : std::uint8_t {

@@ -45,7 +45,7 @@ struct TicketState {
   std::vector<Token> tokens;
   Provenance provenance = Provenance::kPrefill;
   bool prompt_end = false;
-  bool answer_end = false;
+  bool ends_text = false;
   bool part_start = false;
   std::vector<RecordTicket::Rows> rows;  // views of `buffers`
   std::vector<Buffer> buffers;           // one for each of `rows`

@@ -87,9 +87,8 @@ RecordPlan CacheImpl::BeginRecord(const RecordRequest& request) {
   ticket->committed = true;  // counted as aborted only from the moment the caller has it
   PinBase(request, ticket->base);
   const std::uint64_t nodes = index_.NodesNeeded(path_, static_cast<Pos>(request.tokens.size()));
-  const bool extends = wants.snapshot && !path_.nodes.empty() && path_.nodes.back()->IsLeaf() &&
-                       path_.matched == path_.nodes.back()->end();
-  evictor_.SetGrowing(extends ? path_.nodes.back() : nullptr);
+  const bool extends = nodes == 0 && path_.matched < request.tokens.size();  // a leaf
+  evictor_.SetGrowing(extends && wants.snapshot ? path_.nodes.back() : nullptr);
   // From here on eviction may remove nodes of path_; only path_.matched is used.
   const bool planned = nodes <= options_.max_entries && evictor_.MakeEntryRoom(nodes) &&
                        FindRoom(slot, wants) && FillTicket(request, wants, *ticket);
@@ -203,7 +202,7 @@ RecordPlan CacheImpl::NothingNew(const RecordRequest& request) {
   const std::uint64_t tick = evictor_.Touch(path_, n, path_.matched, false);
   Node* node = n <= path_.matched ? path_.NodeOf(n) : nullptr;
   if (node == nullptr) return {RecordOutcome::kNothingNew, std::nullopt};
-  if (n == node->end() && (request.prompt_end || request.answer_end)) node->ended = true;
+  if (n == node->end() && request.EndsText()) node->ended = true;
   if (request.prompt_end) {
     MarkPromptEnd(node, n, tick);
     evictor_.Refresh(node);
@@ -251,7 +250,7 @@ bool CacheImpl::FillTicket(const RecordRequest& request, const Wants& wants, Tic
   ticket.tokens.assign(request.tokens.begin(), request.tokens.end());
   ticket.provenance = request.provenance;
   ticket.prompt_end = request.prompt_end;
-  ticket.answer_end = request.answer_end;
+  ticket.ends_text = request.EndsText();
   ticket.part_start = request.part_start;
   ticket.reserved = FootprintOf(wants);
   store_->Reserve(ticket.slot, ticket.reserved);
@@ -327,14 +326,9 @@ void CacheImpl::StoreTicket(TicketState& ticket) {
   for (Node* made : made_) {
     if (made->IsLeaf()) evictor_.Welcome(made);
   }
-  const bool ends = ticket.prompt_end || ticket.answer_end;
   const bool extended = made_.empty() && former_leaf != nullptr && n > former_end;
   Node* node = path_.NodeOf(n);
-  if (n > known) {
-    node->ended = ends;
-  } else if (n == node->end()) {
-    node->ended = node->ended || ends;
-  }
+  if (n == node->end() && ticket.ends_text) node->ended = true;
   if (extended && former_leaf->hit_end >= former_end && n - former_end <= former_end) {
     former_leaf->hit_end = n;  // a conversation that goes on keeps the standing it has earned
   }

@@ -207,6 +207,7 @@ void Index::InsertText(NamespaceSlot slot, TokenSpan tokens, Path& path, std::ve
   if (!path.nodes.empty() && path.nodes.back()->IsLeaf()) {
     Node* leaf = path.nodes.back();
     leaf->tokens.insert(leaf->tokens.end(), rest.begin(), rest.end());
+    leaf->ended = false;
   } else {
     Node* parent = path.nodes.empty() ? Root(slot) : path.nodes.back();
     Node* leaf = NewNode(parent, slot, path.matched);

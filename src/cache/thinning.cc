@@ -44,11 +44,10 @@ class Thinner {
     return any;
   }
 
+  bool SnapshotIsPrimary() const { return !context_.shape.HasKv() && !context_.shape.HasWindow(); }
+
   // The end of the run will not be its end any more, nor is it needed as a step back.
-  bool EndIsPassed() const {
-    return context_.growing && node_.continued &&
-           (context_.shape.HasKv() || context_.shape.HasWindow());
-  }
+  bool EndIsPassed() const { return context_.growing && node_.continued && !SnapshotIsPrimary(); }
 
   // Where a text was seen to go on at its end, that is where it will go on.
   bool KeepsAStepBack(Level level) const { return level < Level::kThin && !node_.continued; }
@@ -102,8 +101,7 @@ class Thinner {
       return !is_last && !newest;
     }
     // A leaf that snapshots alone hold up is cut from its end, not hollowed out.
-    const bool snapshot_is_primary = !context_.shape.HasKv() && !context_.shape.HasWindow();
-    return !(is_last && snapshot_is_primary && node_.IsLeaf());
+    return !(is_last && SnapshotIsPrimary() && node_.IsLeaf());
   }
 
   std::optional<ThinUnit> ChooseSnapshot(Level level) const {

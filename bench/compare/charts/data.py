@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 
+from labels import BEST, OURS
 from report.cells import of_group, rows_of
 from report.provenance import provenance_of_all
 
-IDEAL, OURS, THEIRS = "ideal", "skippy", "llama-server, best settings"
+IDEAL = "ideal"
 # One real model whose state is not all rows (a sliding window), and a hybrid, where reuse is hardest.
 SHOWN_TOKENS = ("gemma-3-270m-q4_k_m.gguf", "qwen3next-tiny.gguf")
 POLICIES = {"lru": "LRU", "benefit": "benefit per byte"}
@@ -34,7 +35,7 @@ def ttft(runs):
         if points >= 2 and points > max(map(len, panels.get(name, {}).get("series", {}).values()), default=0):
             panels[name], shown[name] = {"title": name, "series": series}, run
     return {"name": "ttft", "title": "Time to the first token against prefix length",
-            "command": "build/skippy bench compare --model M.gguf --threads 1 --scenario prefix_reuse --lengths 128,512,1024,2048,4096",
+            "command": "build/skippy bench compare --model M.gguf --threads 1 --scenario prefix_reuse --lengths N,N,...",
             "caption": _caption(shown.values(), "prefix_reuse"), "panels": [panels[name] for name in sorted(panels)]}
 
 
@@ -68,13 +69,13 @@ def tokens(runs):
 
 
 def _tokens_panel(run):
-    scenarios, series = [], {IDEAL: [], OURS: [], THEIRS: []}
+    scenarios, series = [], {IDEAL: [], OURS: [], BEST: []}
     for scenario in of_group(run, "tokens"):
-        rounds = {label: (scenario.get("contestants") or {}).get(label, {}).get("rounds") for label in (OURS, THEIRS)}
+        rounds = {label: (scenario.get("contestants") or {}).get(label, {}).get("rounds") for label in (OURS, BEST)}
         if all(rounds.values()):
             scenarios.append(scenario["title"])
             series[IDEAL].append(rounds[OURS][0]["ideal"])
-            for label in (OURS, THEIRS):
+            for label in (OURS, BEST):
                 series[label].append(rounds[label][0]["evaluated"])
     synthetic = " (random weights)" if run["model"]["synthetic"] else ""
     return {"title": run["model"]["file"] + synthetic, "scenarios": scenarios, "series": series}

@@ -3,7 +3,8 @@ import io
 import textwrap
 
 import matplotlib
-from charts.data import IDEAL, OURS, THEIRS, digest
+from charts.data import IDEAL, digest
+from labels import BEST, OURS
 from matplotlib import ticker
 from matplotlib.figure import Figure
 
@@ -16,7 +17,7 @@ BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#777777"
 LINES = {"llama-server, cold": (ORANGE, "--", "o"), "skippy, cold": (BLUE, "--", "s"),
          "llama-server, warm": (ORANGE, "-", "o"), "skippy, warm": (BLUE, "-", "s"),
          "optimum": (GREY, ":", "^"), "LRU": (BLUE, "-", "s"), "benefit per byte": (ORANGE, "-", "o")}
-BARS = {IDEAL: GREY, OURS: BLUE, THEIRS: ORANGE}
+BARS = {IDEAL: GREY, OURS: BLUE, BEST: ORANGE}
 WIDTH = 9.0   # inches
 
 

@@ -1,4 +1,5 @@
 """A line a scenario, a column a model: every run at a glance."""
+from labels import BEST, OURS
 from report import use_cases
 from report.cells import interval, of_group, ratio_cell, rows_of, status
 from report.markdown import markdown_of
@@ -43,7 +44,7 @@ def _matrix(title, runs, group, cells_of):
 
 def _tokens_cells(scenario):
     by_label = scenario.get("contestants") or {}
-    rounds = [by_label.get(label, {}).get("rounds") for label in ("skippy", "llama-server, best settings")]
+    rounds = [by_label.get(label, {}).get("rounds") for label in (OURS, BEST)]
     texts = [ratio_cell([r["ratio"] for r in of_one]) if of_one else "?" for of_one in rounds]
     yield scenario["title"], status(scenario, " / ".join(texts))
 

@@ -1,11 +1,12 @@
 """Where more was evaluated than by llama-server at its best settings, or another target was missed; and why, as far as
 the file of causes knows."""
+from labels import BEST, OURS
 from report.cells import model_title, of_group, rows_of
 from report.verdicts import inexact, row_verdict
 from scenarios import long_edit
 from stats import median
 
-OURS, BEST, NOISE = "skippy", "llama-server, best settings", 1.03
+NOISE = 1.03
 LONG_EDIT_TARGET = 5    # times fewer tokens than llama-server, of models with recurrent memory
 LONG_EDIT_TITLE = f"edits inside a long message {LONG_EDIT_TARGET} times cheaper"
 
@@ -44,20 +45,27 @@ def _miss(stored, run, title, row, scenario):
 
 def _more(row):
     """Of a scenario without a gate: it is said all the same."""
-    told = row.get("contestants") or {}
-    if not all(told.get(label, {}).get("rounds") for label in (OURS, BEST)) or inexact(row.get("answers", {}), BEST):
+    both = _rounds(row)
+    if not both or inexact(row.get("answers", {}), BEST):
         return
-    ours, best = (median([played["ratio"] for played in told[label]["rounds"]]) for label in (OURS, BEST))
+    ours, best = (median([played["ratio"] for played in rounds]) for rounds in both)
     if ours > best * NOISE:
         yield f"{ours:.2f} times the ideal, {BEST} {best:.2f}"
 
 
+def _rounds(row):
+    """Ours and those of llama-server at its best; None unless both were played."""
+    told = row.get("contestants") or {}
+    both = [told.get(label, {}).get("rounds") for label in (OURS, BEST)]
+    return both if all(both) else None
+
+
 def _long_edits(stored, run):
     """Recurrent memory cannot be cut back, so an edit inside a message is where most is lost."""
-    told = (run["scenarios"].get(long_edit.NAME) or {}).get("contestants") or {}
-    if run["model"].get("policy") != "kv_recurrent" or not all(told.get(label, {}).get("rounds") for label in (OURS, BEST)):
+    both = _rounds(run["scenarios"].get(long_edit.NAME, {}))
+    if not both or run["model"].get("policy") != "kv_recurrent":
         return
-    ours, best = ([entry["evaluated"] for entry in told[label]["rounds"][0]["entries"][1:]] for label in (OURS, BEST))
+    ours, best = ([entry["evaluated"] for entry in rounds[0]["entries"][1:]] for rounds in both)
     times = [theirs / mine for theirs, mine in zip(best, ours)]
     if any(one < LONG_EDIT_TARGET for one in times):
         places = ", ".join(f"{one:.1f} at {place:.0%}" for one, place in zip(times, long_edit.PLACES))

@@ -150,20 +150,26 @@ def _rows(runs, length):
     return [one for one in (cold_cell(runs, length), *found) if one]
 
 
-def slower_lines(stored):
-    """Where skippy is slower beyond doubt, or missed a gate, and why, as far as `causes` knows."""
+def _all_rows(stored):
+    """(the family's title row, run, row) of all that the full tables show."""
     for title, runs in families(stored):
         for length in LENGTHS:
             for run, row in _rows(runs, length):
-                if row["verdict"].startswith("MISSED"):
-                    yield (f"- **{title['title']}, {run['model']['file']}: {row['title']}**, gate missed: "
-                           f"{', '.join(row['why'])}. Cause: {cause(stored, title, row)}")
-                for clock in ("first", "total"):
-                    label, timed = fastest(row, clock)
-                    if is_slower(timed):
-                        yield (f"- **{title['title']}, {run['model']['file']}: {row['title']}, {CLOCKS[clock]}: "
-                               f"{interval(timed['ratio'])}** against {label}; evaluated {row['evaluated'][label]:g} "
-                               f"tokens, skippy {row['evaluated']['skippy']:g}. Cause: {cause(stored, title, row)}")
+                yield title, run, row
+
+
+def slower_lines(stored):
+    """Where skippy is slower beyond doubt, or missed a gate, and why, as far as `causes` knows."""
+    for title, run, row in _all_rows(stored):
+        if row["verdict"].startswith("MISSED"):
+            yield (f"- **{title['title']}, {run['model']['file']}: {row['title']}**, gate missed: "
+                   f"{', '.join(row['why'])}. Cause: {cause(stored, title, row)}")
+        for clock in ("first", "total"):
+            label, timed = fastest(row, clock)
+            if is_slower(timed):
+                yield (f"- **{title['title']}, {run['model']['file']}: {row['title']}, {CLOCKS[clock]}: "
+                       f"{interval(timed['ratio'])}** against {label}; evaluated {row['evaluated'][label]:g} "
+                       f"tokens, skippy {row['evaluated']['skippy']:g}. Cause: {cause(stored, title, row)}")
 
 
 CLOCKS = {"first": "first token", "total": "all tokens"}
@@ -201,7 +207,7 @@ def headline(stored):
     if not stored.families:
         return ""
     slower = len(list(slower_lines(stored)))
-    gates = [row["verdict"].split()[0] for _, runs in families(stored) for length in LENGTHS for _, row in _rows(runs, length)]
+    gates = [row["verdict"].split()[0] for _, _, row in _all_rows(stored)]
     words = (f"Of {len(gates)} gates of the full table (an exact repeat of 128 tokens five times faster, no other first "
              f"token later) {gates.count('met')} are met, {gates.count('undecided')} undecided, {gates.count('MISSED')} missed; "
              f"{slower or 'no'} {'line says' if slower == 1 else 'lines say'} where it is slower or missed, and why")

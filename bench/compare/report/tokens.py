@@ -1,6 +1,7 @@
 """Tokens evaluated, scenario by scenario, against the ideal of a perfect prefix tree."""
 from report.cells import many, model_title, of_group, ratio_cell, status
-from report.verdicts import COLD, NEAR_TIE, inexact, met_word, same_answers
+from labels import COLD
+from report.verdicts import NEAR_TIE, inexact, met_word, same_answers
 
 HEAD = ["scenario", "requests", "prompt tokens", "ideal", "skippy", "llama-server", "llama-server, best settings",
         "same answers", "gate"]

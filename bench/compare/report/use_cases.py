@@ -1,9 +1,9 @@
 """Use cases: a line a kind and server in each run's table, a cell a kind in the README's."""
+from labels import BEST, OURS
 from report.cells import interval, model_title, of_group, ratio_cell, rows_of, status
 from report.verdicts import NEAR_TIE, inexact, row_verdict, same_answers
 from stats import median
 
-OURS, BEST = "skippy", "llama-server, best settings"
 HEAD = ["use case", "server", "tokens", "ideal", "evaluated", "of the ideal", "cached, by tier", "first token, ms",
         "all requests, s", "skippy takes", "cache, MiB", "answers as skippy", "gate"]
 NOTES = [

@@ -1,7 +1,7 @@
 """Which gates were met."""
+from labels import COLD
 from report.cells import rows_of
 
-COLD = "skippy, cold"
 NEAR_TIE = 0.5   # nats between the best token and the runner-up
 
 

@@ -3,7 +3,8 @@
 Where it does not, the server resumed from state that lacks something, or evaluated what was left of the prompt in
 another batch than the first time, which turns near ties over.
 """
-OURS, DEFAULT, BEST = "skippy", "llama-server", "llama-server, best settings"
+from labels import BEST, DEFAULT, OURS
+
 ORDER = (DEFAULT, BEST, OURS)
 TITLE = "answers of repeats equal to the first time's: llama-server / at best settings / skippy"
 
